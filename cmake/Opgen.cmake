@@ -58,11 +58,11 @@ add_custom_command(
 
 # Fortran's module is one file, its parts in the order in which they use each other: fortran/README.md.
 set(fortran_parts fortran/base.f90 ${TAPER_GENERATED}/fortran/operators.f90 ${TAPER_GENERATED}/fortran/arrays.f90 fortran/objects.f90
-    ${TAPER_GENERATED}/fortran/layers.f90 ${TAPER_GENERATED}/fortran/optimisers.f90 fortran/training.f90 fortran/umbrella.f90)
+    ${TAPER_GENERATED}/fortran/layers.f90 ${TAPER_GENERATED}/fortran/optimisers.f90 fortran/training.f90 fortran/callbacks.f90 fortran/umbrella.f90)
 add_custom_command(
     OUTPUT ${TAPER_GENERATED}/include/taper/taper.f90
     COMMAND cat ${fortran_parts} > ${TAPER_GENERATED}/include/taper/taper.f90
-    DEPENDS ${TAPER_GENERATED}/opgen.stamp fortran/base.f90 fortran/objects.f90 fortran/training.f90 fortran/umbrella.f90
+    DEPENDS ${TAPER_GENERATED}/opgen.stamp fortran/base.f90 fortran/objects.f90 fortran/training.f90 fortran/callbacks.f90 fortran/umbrella.f90
     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
     COMMENT "Putting the Fortran module together"
     VERBATIM)

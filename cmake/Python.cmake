@@ -52,7 +52,7 @@ if(TAPER_PLUGINS) # engines that process groups open, found beside the library
     install(TARGETS ${TAPER_PLUGINS} LIBRARY DESTINATION taper COMPONENT python EXCLUDE_FROM_ALL)
 endif()
 # The data that `taper train` comes with.
-file(GLOB example_data CONFIGURE_DEPENDS examples/data/*.gz examples/data/*.txt)
+file(GLOB example_data CONFIGURE_DEPENDS examples/data/*.gz)
 file(CREATE_LINK ${CMAKE_SOURCE_DIR}/examples/data ${TAPER_PYTHON_DIR}/taper/_train/data SYMBOLIC)
 install(FILES ${example_data} DESTINATION taper/_train/data COMPONENT python EXCLUDE_FROM_ALL)
 

@@ -16,7 +16,8 @@ static bool forward(tp_function_call *call, void *context, tp_tensors inputs, tp
 /* dy/dx is y below the limit, and 0 above it. */
 static bool backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs,
                      tp_tensor **grad_inputs, int64_t ninputs) {
-    (void)noutputs, (void)ninputs;
+    (void)noutputs;
+    (void)ninputs;
     const double limit = *(const double *)context;
     tp_tensor *x = tp_function_saved(call, 0), *y = tp_function_saved(call, 1);
     grad_inputs[0] = tp_mul(tp_mul(grads[0], y), tp_to(tp_lt(x, limit), .dtype = tp_dtype_of(x)));

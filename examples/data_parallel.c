@@ -78,8 +78,13 @@ int main(int argc, char **argv) {
     if (tp_ok() && rank != 0) average(mine);
     if (!tp_ok()) fprintf(stderr, "data_parallel: rank %d: %s\n", rank, tp_error());
     const int code = tp_ok() ? 0 : 1;
-    tp_loader_free(loader), tp_sampler_free(sampler), tp_dataset_release(data);
-    tp_optimiser_free(adam), tp_state_free(parameters), tp_ddp_free(ddp), tp_module_release(net);
+    tp_loader_free(loader);
+    tp_sampler_free(sampler);
+    tp_dataset_release(data);
+    tp_optimiser_free(adam);
+    tp_state_free(parameters);
+    tp_ddp_free(ddp);
+    tp_module_release(net);
     tp_dist_end();
     return code;
 }

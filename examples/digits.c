@@ -6,7 +6,7 @@
 #include <taper/taper.h>
 #include <unistd.h>
 
-enum { BATCH = 50, SHOWN = 12, BAR = 20 };
+enum { BATCH = 50, SHOWN = 12, BAR = 20, MOST = INT32_MAX };
 
 static void stop(const char *what) {
     fprintf(stderr, "digits: %s: %s\n", what, tp_error() ? tp_error() : "cannot be done");
@@ -37,28 +37,23 @@ static tp_module *network(void) { /* (N, 1, 28, 28) -> (N, 10) */
     return net ? net : (stop("the network"), NULL);
 }
 
-static double train_step(tp_module *net, tp_optimiser *optimiser, tp_tensor *images, tp_tensor *labels) {
-    tp_optimiser_zero_grad(optimiser);
-    tp_tensor *loss = tp_cross_entropy(tp_forward(net, images), labels);
-    if (!tp_backward(loss) || !tp_step(optimiser)) stop("training");
-    return tp_item(loss);
-}
-
 static void train(tp_module *net, tp_dataset *data, int epochs) {
     tp_state parameters = tp_module_parameters(net);
     tp_loader *loader = tp_loader_new(data, .batch = BATCH, .shuffle = true, .threads = 1);
     tp_optimiser *adam = tp_adam(tp_list(parameters.n, parameters.tensors), .lr = 5e-3);
     int64_t batches = tp_loader_batches(loader);
-    tp_schedule *schedule =
-        tp_linear_lr(adam, .start_factor = 1, .end_factor = 0, .total_iters = (double)(batches * epochs));
-    if (!tp_ok()) stop("training");
+    tp_schedule *schedule = tp_linear_lr(adam, .start_factor = 1, .end_factor = 0, .total_iters = batches * epochs);
     for (int epoch = 0; epoch < epochs; epoch++) {
         double mean = 0;
         for (int64_t batch = 1; tp_loader_next(loader); batch++)
             TP_SCOPE {
-                mean += (train_step(net, adam, tp_loader_field(loader, 0), tp_loader_field(loader, 1)) - mean) /
-                        (double)batch;
+                tp_tensor *images = tp_loader_field(loader, 0), *labels = tp_loader_field(loader, 1);
+                tp_optimiser_zero_grad(adam);
+                tp_tensor *loss = tp_cross_entropy(tp_forward(net, images), labels);
+                tp_backward(loss);
+                tp_step(adam);
                 tp_schedule_step(schedule);
+                mean += (tp_item(loss) - mean) / (double)batch;
                 int done = (int)(BAR * batch / batches);
                 if (done < BAR && !isatty(1)) continue;
                 printf("\repoch %d/%d [%-20.*s] loss %.4f%s", epoch + 1, epochs, done, "####################", mean,
@@ -66,8 +61,11 @@ static void train(tp_module *net, tp_dataset *data, int epochs) {
                 fflush(stdout);
             }
     }
-    tp_schedule_free(schedule), tp_optimiser_free(adam), tp_loader_free(loader), tp_state_free(parameters);
-    if (!tp_ok()) stop("training");
+    tp_schedule_free(schedule);
+    tp_optimiser_free(adam);
+    tp_loader_free(loader);
+    tp_state_free(parameters);
+    if (!tp_ok()) stop("training"); /* an error stays, and ends the loop: one check is enough */
 }
 
 /* Saves the state as PyTorch's state_dict (torch.load reads the file) and gives a fresh network that state. */
@@ -75,7 +73,8 @@ static tp_module *save_and_load(tp_module *net, const char *path) {
     tp_module *fresh = network();
     tp_state from = tp_module_state(net), to = tp_module_state(fresh);
     if (!tp_save(path, from.n, from.names, from.tensors) || !tp_load(path, to.n, to.names, to.tensors)) stop(path);
-    tp_state_free(from), tp_state_free(to);
+    tp_state_free(from);
+    tp_state_free(to);
     tp_module_train(fresh, false);
     return fresh;
 }
@@ -98,8 +97,7 @@ static void show(tp_tensor *images, tp_tensor *said, tp_tensor *labels) {
 int main(int argc, char **argv) {
     const char *folder = argc > 1 ? argv[1] : "examples/data", *weights = argc > 2 ? argv[2] : "digits.pt";
     tp_manual_seed(0);
-    tp_dataset *data = digits(folder, "train", argc > 4 ? atoi(argv[4]) : INT32_MAX),
-               *held = digits(folder, "test", INT32_MAX);
+    tp_dataset *data = digits(folder, "train", argc > 4 ? atoi(argv[4]) : MOST), *held = digits(folder, "test", MOST);
     tp_module *trained = network();
     train(trained, data, argc > 3 ? atoi(argv[3]) : 6);
     tp_module *loaded = save_and_load(trained, weights);
@@ -114,6 +112,9 @@ int main(int argc, char **argv) {
                    100 * tp_item(right) / (double)tp_numel(said), weights);
             show(images, said, labels);
         }
-    tp_loader_free(test), tp_module_release(loaded), tp_module_release(trained), tp_dataset_release(held),
-        tp_dataset_release(data);
+    tp_loader_free(test);
+    tp_module_release(loaded);
+    tp_module_release(trained);
+    tp_dataset_release(held);
+    tp_dataset_release(data);
 }

@@ -43,11 +43,10 @@ static tp_tensor *attend(tp_module *block, tp_tensor *x, tp_tensor **past_k, tp_
     tp_tensor *all = tp_reshape(part(block, "qkv", part(block, "norm1", x)), TP_INTS(b, t, 3, HEADS, WIDTH / HEADS));
     tp_tensor *split = tp_permute(all, TP_INTS(2, 0, 3, 1, 4)); /* (3, B, HEADS, T, WIDTH / HEADS) */
     tp_tensor *q = tp_select(split, 0, 0), *k = tp_select(split, 0, 1), *v = tp_select(split, 0, 2);
-    if (past_k && *past_k) {
-        k = tp_cat(TP_LIST(*past_k, k), .dim = 2);
-        v = tp_cat(TP_LIST(*past_v, v), .dim = 2);
+    if (past_k) {
+        *past_k = k = *past_k ? tp_cat(TP_LIST(*past_k, k), .dim = 2) : k;
+        *past_v = v = *past_v ? tp_cat(TP_LIST(*past_v, v), .dim = 2) : v;
     }
-    if (past_k) *past_k = k, *past_v = v;
     tp_tensor *y = tp_scaled_dot_product_attention(q, k, v, .is_causal = t > 1);
     return part(block, "out", tp_reshape(tp_transpose(y, 1, 2), TP_INTS(b, t, WIDTH)));
 }
@@ -82,11 +81,11 @@ static double train_step(tp_module *gpt, tp_optimiser *adam, tp_tensor *text) {
 }
 
 int main(int argc, char **argv) {
-    const int steps = argc > 1 ? atoi(argv[1]) : 150;
-    int64_t ids[sizeof verse - 1], written[CONTEXT] = {'t', 'h', 'e'};
-    for (size_t i = 0; i < sizeof verse - 1; i++) ids[i] = verse[i];
+    const int steps = argc > 1 ? atoi(argv[1]) : 150, length = sizeof verse - 1;
+    int64_t ids[sizeof verse], written[CONTEXT] = {'t', 'h', 'e'};
+    for (int i = 0; i < length; i++) ids[i] = verse[i];
     tp_manual_seed(0);
-    tp_tensor *text = tp_from_data(ids, TP_INT64, TP_INTS(sizeof verse - 1));
+    tp_tensor *text = tp_from_data(ids, TP_INT64, TP_INTS(length));
     tp_module *gpt = make_gpt();
     tp_state all = tp_module_parameters(gpt);
     tp_optimiser *adam = tp_adamw(tp_list(all.n, all.tensors), .lr = 3e-3);
@@ -98,20 +97,21 @@ int main(int argc, char **argv) {
     TP_SCOPE
         TP_INFERENCE {
             cache c = {{NULL}, {NULL}};
-            int64_t seen = 0;
             double differs = 0;
-            for (int64_t n = 3; n < CONTEXT; n++) { /* only what is new goes through the network */
+            for (int64_t n = 3, seen = 0; n < CONTEXT; seen = n++) { /* only what is new goes through the network */
                 tp_tensor *fresh = tp_from_data(written + seen, TP_INT64, TP_INTS(1, n - seen));
                 tp_tensor *next = tp_select(forward(gpt, fresh, seen, &c), 1, n - seen - 1);
                 tp_tensor *whole = forward(gpt, tp_from_data(written, TP_INT64, TP_INTS(1, n)), 0, NULL);
                 differs = fmax(differs, tp_item(tp_max(tp_abs(tp_sub(next, tp_select(whole, 1, n - 1))))));
                 written[n] = tp_item_int(tp_argmax(next));
-                seen = n;
             }
             for (int64_t i = 0; i < CONTEXT; i++) putchar((int)written[i]);
             printf("\nwith and without the cache: %s\n", differs < 1e-4 ? "the same" : "different");
         }
-    tp_optimiser_free(adam), tp_state_free(all), tp_module_release(gpt), tp_release(text);
+    tp_optimiser_free(adam);
+    tp_state_free(all);
+    tp_module_release(gpt);
+    tp_release(text);
     if (!tp_ok()) fprintf(stderr, "gpt: %s\n", tp_error());
     return tp_ok() ? 0 : 1;
 }

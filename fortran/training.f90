@@ -92,6 +92,7 @@ module taper_training
         type(tpf_list) :: milestones
         type(c_funptr) :: lr_lambda
         type(c_ptr) :: context
+        real(c_double) :: swa_lr, anneal_epochs
     end type
     type, bind(c) :: tpf_loader_options
         integer(c_int64_t) :: bytes, batch
@@ -437,12 +438,14 @@ contains
     function tp_schedule_new(kind, optimiser, last_epoch, step_size, gamma, factor, total_iters, start_factor, end_factor, power, &
             t_max, eta_min, t_0, t_mult, base_lr, max_lr, step_size_up, step_size_down, cycle_momentum, base_momentum, &
             max_momentum, total_steps, pct_start, div_factor, final_div_factor, three_phase, patience, threshold, cooldown, &
-            min_lr, eps, mode, anneal_strategy, threshold_mode, milestones) result(s)
+            min_lr, eps, mode, anneal_strategy, threshold_mode, milestones, swa_lr, anneal_epochs, lr_lambda, context) result(s)
         character(len=*), intent(in) :: kind ! "StepLR"
         type(tp_optimiser), intent(in) :: optimiser
         class(*), intent(in), optional :: last_epoch, step_size, gamma, factor, total_iters, start_factor, end_factor, power, &
             t_max, eta_min, t_0, t_mult, base_lr, max_lr, step_size_up, step_size_down, base_momentum, max_momentum, total_steps, &
-            pct_start, div_factor, final_div_factor, patience, threshold, cooldown, min_lr, eps
+            pct_start, div_factor, final_div_factor, patience, threshold, cooldown, min_lr, eps, swa_lr, anneal_epochs
+        type(c_funptr), intent(in), optional :: lr_lambda ! of C: callbacks.f90 has Fortran's
+        type(c_ptr), intent(in), optional :: context
         logical, intent(in), optional :: cycle_momentum, three_phase
         character(len=*), intent(in), optional :: mode, anneal_strategy, threshold_mode
         integer, intent(in), optional :: milestones(:)
@@ -484,7 +487,11 @@ contains
         o%threshold_mode = tpf_text_of(f, threshold_mode)
         o%milestones = tpf_integers(f, milestones)
         o%lr_lambda = c_null_funptr
+        if (present(lr_lambda)) o%lr_lambda = lr_lambda
         o%context = c_null_ptr
+        if (present(context)) o%context = context
+        o%swa_lr = tpf_real(swa_lr, tpf_no_float)
+        o%anneal_epochs = tpf_real(anneal_epochs, tpf_no_float)
         call tpf_made(s%ref, tpf_is_schedule, tpf_c_schedule_new(kind // c_null_char, optimiser%handle(), o), optimiser%ref)
     end function
     function tpf_yes(value) result(x)
@@ -576,6 +583,15 @@ contains
         s%ref = tpf_ref_of(tp_schedule_new("ReduceLROnPlateau", optimiser, mode=mode, factor=factor, patience=patience, &
                                            threshold=threshold, threshold_mode=threshold_mode, cooldown=cooldown, min_lr=min_lr, &
                                            eps=eps))
+    end function
+    function tp_swa_lr(optimiser, swa_lr, anneal_epochs, anneal_strategy) result(s)
+        type(tp_optimiser), intent(in) :: optimiser
+        class(*), intent(in) :: swa_lr
+        class(*), intent(in), optional :: anneal_epochs
+        character(len=*), intent(in), optional :: anneal_strategy
+        type(tp_schedule) :: s
+        s%ref = tpf_ref_of(tp_schedule_new("SWALR", optimiser, swa_lr=swa_lr, anneal_epochs=anneal_epochs, &
+                                           anneal_strategy=anneal_strategy))
     end function
     function tpf_ref_of(s) result(ref)
         type(tp_schedule), intent(in) :: s

@@ -7,6 +7,7 @@ module taper
     use taper_layers
     use taper_optimisers
     use taper_training
+    use taper_callbacks
     implicit none
     public
 end module taper

@@ -46,6 +46,39 @@ for test in values gradient forms; do
     TAPER_TEST_OP=bump ./test_$test > log 2>&1 || { cat log; fail "operators_${test}_test fails for the new operator"; }
 done
 
+# The second half: an operator with a function of its own. Its blocks are between lines of ~~~; the kernel's text is not compiled here.
+native() { awk -v which="$1" '/^~~~/ {if (on) {on = 0} else {on = 1; n++}; next} on && n == which' "$page"; }
+native 1 > tables/rotate.op
+native 2 > rotate.c
+native 3 > rotate_gpu.c
+for part in tables/rotate.op rotate.c rotate_gpu.c; do test -s $part || fail "the page has no block for $part"; done
+"$opgen" --out generated tables/*.op || fail "opgen refused the native stanza"
+rm -f native_*.o
+for part in generated/bump_glue generated/bump_texts generated/rotate_glue generated/registry generated/samples rotate rotate_gpu; do
+    $cc $flags -c $part.c -o "native_$(basename $part).o" || fail "$part.c does not compile"
+done
+cat > native.c << 'END'
+#include <stdio.h>
+#include <taper/taper.h>
+int main(void) {
+    TP_SCOPE
+        for (int i = 0; i < 3; i++) {
+            static const tp_dtype dtypes[] = {TP_FLOAT32, TP_FLOAT16, TP_INT8};
+            tp_tensor *turned = tp_rotate_pairs(tp_ones(TP_INTS(100000), .dtype = dtypes[i]));
+            printf("%s\n", turned && tp_ok() ? "turned" : "refused");
+        }
+    return 0;
+}
+END
+$cc $flags native.c native_bump_*.o native_rotate*.o native_registry.o kernels_*.o $libraries -o native || fail "a program with the native operator does not build"
+[ "$(./native | paste -sd' ')" = "turned turned refused" ] || { ./native; fail "the native operator takes other dtypes than the page says"; }
+for test in values gradient forms; do
+    $cc $flags "$TAPER_SOURCE_DIR/tests/operators_${test}_test.c" support_*.o native_*.o kernels_*.o $libraries -lcmocka -o test_$test ||
+        fail "operators_${test}_test does not build with the native operator"
+    TAPER_TEST_OP=rotate_pairs ./test_$test > log 2>&1 || { cat log; fail "operators_${test}_test fails for the native operator"; }
+done
+rm tables/rotate.op
+
 grep -v ' grad ' tables/bump.op > tables/bump.new && mv tables/bump.new tables/bump.op
 if "$opgen" --out generated tables/*.op 2> refusal; then fail "a stanza without a derivative was accepted"; fi
 grep -q "bump.op:1: error: bump: no derivative for 'self'" refusal || { cat refusal; fail "the refusal does not say what is missing"; }

@@ -10,8 +10,15 @@
 int main(int argc, char **argv) {
     static const char *const names[TPI_ISAS] = {"base", "avx2", "avx512"};
     const char *wanted = getenv("TAPER_ISA");
-    if (argc < 2 || !wanted) return fprintf(stderr, "usage: TAPER_ISA=base|avx2|avx512 at_level PROGRAM\n"), 2;
-    if (strcmp(names[tpi_cpu_isa], wanted)) return printf("this processor has no %s\n", wanted), 77;
+    if (argc < 2 || !wanted) {
+        fprintf(stderr, "usage: TAPER_ISA=base|avx2|avx512 at_level PROGRAM\n");
+        return 2;
+    }
+    if (strcmp(names[tpi_cpu_isa], wanted)) {
+        printf("this processor has no %s\n", wanted);
+        return 77;
+    }
     execv(argv[1], argv + 1);
-    return perror(argv[1]), 1;
+    perror(argv[1]);
+    return 1;
 }

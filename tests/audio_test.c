@@ -49,7 +49,8 @@ static void every_kind_of_sample_comes_back(void **state) {
         assert_true(tp_wav_describe(file, &info));
         assert_true(info.channels == 2 && info.frames == 31 && info.bits == kinds[k].bits &&
                     info.floating == kinds[k].floating);
-        tp_release(file), tp_release(back);
+        tp_release(file);
+        tp_release(back);
     }
     tp_release(sound);
 }
@@ -65,7 +66,11 @@ static void samples_as_they_are_stored(void **state) {
     assert_int_equal(tp_dtype_of(upper), TP_INT32);
     assert_int_equal(((int32_t *)upper->data)[4], INT32_MIN);
     assert_int_equal(((int32_t *)upper->data)[1], 65536);
-    tp_release(sound), tp_release(file), tp_release(back), tp_release(wide), tp_release(upper);
+    tp_release(sound);
+    tp_release(file);
+    tp_release(back);
+    tp_release(wide);
+    tp_release(upper);
 }
 
 static void loud_samples_are_cut(void **state) {
@@ -75,7 +80,9 @@ static void loud_samples_are_cut(void **state) {
               *back = tp_decode_wav(file, NULL, .normalize = false);
     static const int16_t want[] = {32767, -32768, 0, 32767};
     assert_memory_equal(back->data, want, sizeof want);
-    tp_release(sound), tp_release(file), tp_release(back);
+    tp_release(sound);
+    tp_release(file);
+    tp_release(back);
 }
 
 static void a_part_of_a_file(void **state) {
@@ -108,7 +115,8 @@ static void any_damage_is_survived(void **state) {
         tp_tensor *part = tp_from_data(file->data, TP_UINT8, TP_INTS(n)), *back = tp_decode_wav(part, NULL);
         assert_true((back != NULL) == tp_ok());
         tp_error_clear();
-        tp_release(part), tp_release(back);
+        tp_release(part);
+        tp_release(back);
     }
     for (int64_t i = 0; i < file->numel; i++)
         for (int mask = 1; mask < 256; mask = mask * 2 + 1) {
@@ -123,7 +131,8 @@ static void any_damage_is_survived(void **state) {
     file->data[20] = 6; /* a-law */
     assert_null(tp_decode_wav(file, NULL));
     assert_error(TP_ERR_MISSING, "this is of kind 6");
-    tp_release(sound), tp_release(file);
+    tp_release(sound);
+    tp_release(file);
 }
 
 static void wrong_arguments_are_refused(void **state) {
@@ -138,7 +147,9 @@ static void wrong_arguments_are_refused(void **state) {
     assert_error(TP_ERR_RUNTIME, "(channels, frames), got shape [1, 1, 1]");
     assert_null(tp_encode_wav(longs, 8000));
     assert_error(TP_ERR_RUNTIME, "got int64");
-    tp_release(sound), tp_release(cube), tp_release(longs);
+    tp_release(sound);
+    tp_release(cube);
+    tp_release(longs);
 }
 
 int main(void) {

@@ -519,13 +519,16 @@ static void threads_share_leaves_and_graphs(void **state) {
 
 static bool cube_forward(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs,
                          int64_t noutputs) {
-    (void)context, (void)noutputs;
+    (void)context;
+    (void)noutputs;
     outputs[0] = tp_mul(tp_mul(inputs.v[0], inputs.v[0]), inputs.v[0]);
     return outputs[0] && !tp_requires_grad(outputs[0]) && tp_function_save(call, TP_LIST(inputs.v[0]));
 }
 static bool cube_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs,
                           tp_tensor **grad_inputs, int64_t ninputs) {
-    (void)context, (void)noutputs, (void)ninputs;
+    (void)context;
+    (void)noutputs;
+    (void)ninputs;
     tp_tensor *x = tp_function_saved(call, 0);
     if (tp_function_needs(call, 0)) grad_inputs[0] = tp_mul(tp_mul(grads[0], 3), tp_mul(x, x));
     return grad_inputs[0] != NULL;
@@ -564,7 +567,8 @@ static void a_custom_function_twice_differentiated(void **state) {
 /* Doubles its first input in place; gives a copy of it that has no gradient; passes its second input through. */
 static bool mixed_forward(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs,
                           int64_t noutputs) {
-    (void)context, (void)noutputs;
+    (void)context;
+    (void)noutputs;
     tp_mul_(inputs.v[0], 2);
     tp_function_mark_dirty(call, 0);
     outputs[0] = tp_retain(inputs.v[0]);
@@ -575,7 +579,10 @@ static bool mixed_forward(tp_function_call *call, void *context, tp_tensors inpu
 }
 static bool mixed_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs,
                            tp_tensor **grad_inputs, int64_t ninputs) {
-    (void)call, (void)context, (void)noutputs, (void)ninputs;
+    (void)call;
+    (void)context;
+    (void)noutputs;
+    (void)ninputs;
     grad_inputs[0] = grads[0] ? tp_mul(grads[0], 2) : NULL;
     grad_inputs[1] = tp_retain(grads[2]);
     return true;

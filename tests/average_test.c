@@ -28,7 +28,9 @@ static void test_averages(void **state) {
         tp_module *copy = tp_module_clone(average);
         assert_true(tp_average_update(copy, net));
         assert_int_equal(tp_item_int(tp_module_tensor(copy, "n_averaged")), 4);
-        tp_module_release(copy), tp_module_release(net), tp_module_release(average);
+        tp_module_release(copy);
+        tp_module_release(net);
+        tp_module_release(average);
     }
 }
 
@@ -40,7 +42,8 @@ static void test_buffers_are_averaged_if_asked(void **state) {
         assert_true(tp_average_update(average, net));
     }
     assert_float_equal(tp_item(tp_module_tensor(average, "module.running_mean")), 1.5, 1e-6);
-    tp_module_release(net), tp_module_release(average);
+    tp_module_release(net);
+    tp_module_release(average);
 }
 
 static void test_batch_norms_anew(void **state) {
@@ -75,7 +78,9 @@ static void test_mistakes(void **state) {
     assert_error("tp_average_update: argument 'net': 'weight' has the shape [1, 2], expected [1, 1]");
     assert_false(tp_update_bn(net, NULL));
     assert_error("tp_update_bn: argument 'loader'");
-    tp_module_release(net), tp_module_release(other), tp_module_release(average);
+    tp_module_release(net);
+    tp_module_release(other);
+    tp_module_release(average);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)

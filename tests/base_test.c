@@ -46,7 +46,8 @@ static void test_errors_name_the_outermost_operator(void **state) {
 static void test_long_errors_are_kept_and_given_back(void **state) {
     (void)state;
     char text[4096];
-    memset(text, 'x', sizeof text - 1), text[sizeof text - 1] = 0;
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
     text[1000] = 0;
     int64_t live = tpi_alloc_live();
     tpi_fail(TP_ERR_VALUE, "%s", text);

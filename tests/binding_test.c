@@ -37,7 +37,9 @@ static void tensors_remember_their_objects(void **state) {
 static int added, detached, begun;
 static tp_tensor *answer(const char *what, tp_tensor *a, tp_tensor *b) {
     bool adds = strcmp(what, "add") == 0, begins = strcmp(what, "ones_like") == 0;
-    added += adds, begun += begins, detached += !adds && !begins;
+    added += adds;
+    begun += begins;
+    detached += !adds && !begins;
     return tp_own(adds ? tp_add(a, b) : begins ? tp_ones_like(a) : tp_detach(a));
 }
 

@@ -39,6 +39,15 @@ for include in -I -isystem; do
     done
     ${CC:-gcc} -std=c11 -Wall -Wextra -Werror $headers "$source/gone.c" -o "$work/gone" $libraries
     TAPER_DEBUG=1 "$work/gone" || fail "gone.c"
+    ${CC:-gcc} -g -O1 -std=c11 -Wall -Wextra -Werror $headers "$source/leaks.c" -o "$work/leaks" $libraries
+    TAPER_DEBUG=1 "$work/leaks" || fail "leaks.c"
+    "$work/leaks" && fail "leaks.c without TAPER_DEBUG" || [[ $? = 2 ]] || fail "leaks.c without TAPER_DEBUG"
+    rm -f "$work/report"
+    TAPER_DEBUG=1 TAPER_LEAKS=$work/report "$work/leaks" leave || fail "leaks.c leave"
+    grep -q '^2 objects of taper were never released$' "$work/report" || fail "the report at the end: $(cat "$work/report")"
+    place=$(sed -n 's/^2 tensors made by tp_ones, called from [^ ]*+\(0x[0-9a-f]*\).*/\1/p' "$work/report")
+    line=$(grep -n '/\* LINE \*/' "$source/leaks.c" | cut -d: -f1)
+    [[ $(addr2line -e "$work/leaks" "$place") == *leaks.c:$line* ]] || fail "the place of a leak: $(cat "$work/report")"
     for cxx in g++ clang++; do
         there $cxx || continue
         for std in c++17 c++20; do

@@ -122,7 +122,8 @@ static void tied_tensors_share_memory(void **state) {
     tp_close_file(file);
     assert_true(tp_shares_storage(w, t));
     assert_int_equal(tp_stride(t, 0), 1);
-    tp_release(w), tp_release(t);
+    tp_release(w);
+    tp_release(t);
 }
 
 static void plain_values_are_what_they_were(void **state) {
@@ -214,7 +215,11 @@ static void shapes_and_odd_names_come_back(void **state) {
     tp_tensor *wide = counting(TP_INTS(1), TP_COMPLEX128, 0);
     assert_false(tp_save(in_folder("c.safetensors"), 1, (const char *[]){"wide"}, &wide));
     assert_error("tensor 'wide': safetensors has no dtype for complex128");
-    tp_release(t), tp_release(none), tp_release(scalar), tp_release(turned), tp_release(wide);
+    tp_release(t);
+    tp_release(none);
+    tp_release(scalar);
+    tp_release(turned);
+    tp_release(wide);
 }
 
 static bool save_tree(tp_tensor *w, tp_tensor *view) {
@@ -245,7 +250,8 @@ static bool check_tree(bool must) {
               tp_scalar_to_bool(tp_saved_number(tp_saved_get(tp_saved_get_int(v, 5), "nesterov"))) &&
               strcmp(tp_saved_text(tp_saved_get(v, "name")), "run \xc3\xa9") == 0 &&
               tp_saved_kind_of(tp_saved_get(v, "nothing")) == TP_SAVED_NONE;
-    tp_release(w), tp_release(view);
+    tp_release(w);
+    tp_release(view);
     tp_close_file(file);
     if (must && !ok) fail_msg("%s", tp_error());
     return ok;
@@ -267,7 +273,8 @@ static void trees_come_back_whatever_memory_there_is(void **state) {
         check_tree(true); /* the old file or the new one */
     }
     assert_true(nth > 30 && nth < 1000);
-    tp_release(w), tp_release(view);
+    tp_release(w);
+    tp_release(view);
 }
 
 static void what_was_read_can_be_written(void **state) {
@@ -285,7 +292,8 @@ static void what_was_read_can_be_written(void **state) {
                       *y = x ? tp_saved_tensor(b) : NULL;
             if (x) assert_true(tpi_same_shape(x, y) && x->dtype == y->dtype && x->requires_grad == y->requires_grad);
             if (x && x->numel) assert_memory_equal(x->data, y->data, tpi_itemsize(x));
-            tp_release(x), tp_release(y);
+            tp_release(x);
+            tp_release(y);
         }
         tp_close_file(again);
         tp_close_file(file);
@@ -330,10 +338,13 @@ static void hostile_files_are_refused(void **state) {
         char *words = strchr(line, '\t');
         *words++ = 0;
         words[strcspn(words, "\n")] = 0;
-        if (readable(fixture("malicious", line), NULL, 0))
-            wrong++, print_error("%s was read\n", line);
-        else if (!strstr(tp_error(), words))
-            wrong++, print_error("%s: expected '%s' in '%s'\n", line, words, tp_error());
+        if (readable(fixture("malicious", line), NULL, 0)) {
+            wrong++;
+            print_error("%s was read\n", line);
+        } else if (!strstr(tp_error(), words)) {
+            wrong++;
+            print_error("%s: expected '%s' in '%s'\n", line, words, tp_error());
+        }
         tp_error_clear();
         assert_int_equal(tpi_alloc_live(), live);
     }

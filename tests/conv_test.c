@@ -119,7 +119,9 @@ static tp_tensor *scattered(tp_ints shape, tp_dtype dtype, tp_layout layout) {
     assert_non_null(plain);
     uint64_t v = 88172645463325252u;
     for (int64_t i = 0; i < plain->numel; i++) {
-        v ^= v << 13, v ^= v >> 7, v ^= v << 17;
+        v ^= v << 13;
+        v ^= v >> 7;
+        v ^= v << 17;
         ((float *)plain->data)[i] = (float)(v % 100003) / 50001.5f - 1.0f;
     }
     tp_tensor *t = tpi_empty_layout(shape, dtype ? dtype : TP_FLOAT32, cpu, layout ? layout : TP_CONTIGUOUS);
@@ -184,7 +186,8 @@ static tp_tensor *plain_floats(tp_tensor *t) {
 static bool same_bits(tp_tensor *a, tp_tensor *b) {
     tp_tensor *pa = plain_floats(a), *pb = plain_floats(b);
     bool same = pa->numel == pb->numel && !memcmp(pa->data, pb->data, (size_t)pa->numel * sizeof(float));
-    tp_release(pa), tp_release(pb);
+    tp_release(pa);
+    tp_release(pb);
     return same;
 }
 
@@ -203,7 +206,8 @@ static void expect_close(const char *name, int which, tp_tensor *a, tp_tensor *b
         if (!(fabsf(va[i] - vb[i]) <= tolerance))
             fail_msg("%s: %s, element %lld is %.9g, by our own code %.9g", name, names[which], (long long)i, va[i],
                      vb[i]);
-    tp_release(pa), tp_release(pb);
+    tp_release(pa);
+    tp_release(pb);
 }
 
 static bool library_is_there(void) {
@@ -226,7 +230,9 @@ static void the_library_and_our_own_code_agree(void **state) {
             expect_close(cases[k].name, r, with[r], without[r]);
             differ[r] += !same_bits(with[r], without[r]);
         }
-        drop(with), drop(without), drop_inputs(&i);
+        drop(with);
+        drop(without);
+        drop_inputs(&i);
     }
     assert_false(tpi_conv_winograd_enable(true));
     if (!library_is_there()) return print_message("oneDNN is not there\n");
@@ -250,7 +256,9 @@ static void tiles_and_our_own_code_agree(void **state) {
             if (r < 3 && tpi_cpu_isa >= TPI_ISA_AVX2 && same_bits(with[r], without[r]))
                 fail_msg("%s: result %d was not made of tiles", cases[k].name, r);
         }
-        drop(with), drop(without), drop_inputs(&i);
+        drop(with);
+        drop(without);
+        drop_inputs(&i);
     }
     assert_false(tpi_onednn_enable(true));
 }
@@ -271,7 +279,8 @@ static void threads_do_not_matter(void **state) {
                     fail_msg("%s: result %d has other bits on %d threads", cases[k].name, r, threads[t]);
             drop(together);
         }
-        drop(alone), drop_inputs(&i);
+        drop(alone);
+        drop_inputs(&i);
     }
     tp_set_num_threads(0);
 }
@@ -344,7 +353,10 @@ static void callers_share_the_kernels(void **state) {
         pthread_join(threads[t], NULL);
         assert_true(callers[t].right);
     }
-    for (int k = 0; k < CASES; k++) tp_release(expected[k]), drop_inputs(&i[k]);
+    for (int k = 0; k < CASES; k++) {
+        tp_release(expected[k]);
+        drop_inputs(&i[k]);
+    }
 }
 
 /* More shapes than the table of kernels has room for: the oldest give way, and come back when they are asked for. */
@@ -371,7 +383,8 @@ static void many_shapes_take_turns(void **state) {
     inputs i = inputs_of(&cases[0]);
     tp_tensor *out[RESULTS];
     must_run(&i, out);
-    drop(out), drop_inputs(&i);
+    drop(out);
+    drop_inputs(&i);
 }
 
 int main(void) {

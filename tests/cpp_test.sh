@@ -17,7 +17,7 @@ build "${CXX:-c++}" tensors
 ./tensors || fail "tensors"
 build "${CXX:-c++}" no_exceptions -fno-exceptions
 ./no_exceptions || fail "no_exceptions: $?"
-for program in libtorch containers; do
+for program in libtorch containers frontend; do
     build "${CXX:-c++}" $program
     ./$program > printed
     diff "$TAPER_SOURCE_DIR/tests/cpp/$program.expected" printed || fail "$program.cpp prints something else than under LibTorch"

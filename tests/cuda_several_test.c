@@ -33,9 +33,10 @@ static int open_fake(void **s) {
     (void)s;
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     if (!library) return -1;
-    *(void **)&peers = dlsym(library, "fake_cuda_peers"), *(void **)&blocks = dlsym(library, "fake_cuda_blocks");
-    *(void **)&retain = dlsym(library, "cuDevicePrimaryCtxRetain"),
-           *(void **)&turn_to = dlsym(library, "cuCtxSetCurrent");
+    *(void **)&peers = dlsym(library, "fake_cuda_peers");
+    *(void **)&blocks = dlsym(library, "fake_cuda_blocks");
+    *(void **)&retain = dlsym(library, "cuDevicePrimaryCtxRetain");
+    *(void **)&turn_to = dlsym(library, "cuCtxSetCurrent");
     return peers && blocks && retain && turn_to ? 0 : -1;
 }
 
@@ -129,7 +130,8 @@ static void marks_stay_on_their_device(void **s) {
          tp_mark_synchronize(two)); /* a stream may wait for another device's */
     assert_false(tp_mark_elapsed(one, two, &ms));
     tp_error_clear();
-    tp_mark_free(one), tp_mark_free(two);
+    tp_mark_free(one);
+    tp_mark_free(two);
 }
 
 int main(int argc, char **argv) {
@@ -139,7 +141,9 @@ int main(int argc, char **argv) {
     if (!getenv("TAPER_FAKE_CUDA")) { /* the loader looks in these folders only if they are named before the program
                                          starts */
         snprintf(folder, sizeof folder, "%s/tests/fake-cuda", build ? build : "build");
-        setenv("LD_LIBRARY_PATH", folder, 1), setenv("TAPER_FAKE_CUDA", "1", 1), unsetenv("CUDA_VISIBLE_DEVICES");
+        setenv("LD_LIBRARY_PATH", folder, 1);
+        setenv("TAPER_FAKE_CUDA", "1", 1);
+        unsetenv("CUDA_VISIBLE_DEVICES");
         execv("/proc/self/exe", argv);
         return 1;
     }

@@ -157,8 +157,11 @@ static void kernels_run(void **s) {
     must(tp_gpu_synchronize(gpu));
     print_message("a launch: %.2f us on the host, %.2f us in all\n", 1e6 * host / times,
                   1e6 * (seconds() - from) / times);
-    tpi_gpu_free(gpu, dx, N * 4), tpi_gpu_free(gpu, dy, N * 4);
-    free(x), free(y), free(got);
+    tpi_gpu_free(gpu, dx, N * 4);
+    tpi_gpu_free(gpu, dy, N * 4);
+    free(x);
+    free(y);
+    free(got);
 }
 
 static void memory_has_bandwidth(void **s) {
@@ -182,8 +185,10 @@ static void memory_has_bandwidth(void **s) {
     must(driver->copy(0, NULL, x, pinned, 256 << 20, TPI_GPU_FROM_HOST) && tp_gpu_synchronize(gpu));
     print_message("pinned memory to the device: %.1f GB/s\n", (256 << 20) / (seconds() - start) / 1e9);
     driver->host_free(pinned);
-    tp_mark_free(from), tp_mark_free(to);
-    tpi_gpu_free(gpu, x, 4 * (size_t)n), tpi_gpu_free(gpu, y, 4 * (size_t)n);
+    tp_mark_free(from);
+    tp_mark_free(to);
+    tpi_gpu_free(gpu, x, 4 * (size_t)n);
+    tpi_gpu_free(gpu, y, 4 * (size_t)n);
 }
 
 static void too_much_is_an_error_that_passes(void **s) {
@@ -231,8 +236,11 @@ static void graphs_replay(void **s) {
     must(tp_gpu_synchronize(gpu));
     print_message("replaying a graph of three nodes: %.2f us on the host\n", 1e3 * host);
     tp_gpu_graph_free(graph);
-    tpi_gpu_free(gpu, other, 3 << 20), tpi_gpu_free(gpu, dx, N * 4), tpi_gpu_free(gpu, dy, N * 4);
-    free(x), free(got);
+    tpi_gpu_free(gpu, other, 3 << 20);
+    tpi_gpu_free(gpu, dx, N * 4);
+    tpi_gpu_free(gpu, dy, N * 4);
+    free(x);
+    free(got);
 }
 
 /* ---- cuBLASLt ---- */
@@ -261,8 +269,10 @@ static void check_gemm(tp_dtype dtype, char ta, char tb, bool bias, int act, int
                       .stride_c = m * n,
                       .alpha = 1,
                       .act = act};
-    g.a = on_gpu(a, m * k * batch * size), g.b = on_gpu(b, k * n * batch * size),
-    g.c = on_gpu(NULL, m * n * batch * size), g.bias = bias ? on_gpu(v, m * size) : NULL;
+    g.a = on_gpu(a, m * k * batch * size);
+    g.b = on_gpu(b, k * n * batch * size);
+    g.c = on_gpu(NULL, m * n * batch * size);
+    g.bias = bias ? on_gpu(v, m * size) : NULL;
     if (!serve_gemm(&g)) fail_msg("cuBLASLt declined %s %c%c bias %d act %d", tp_dtype_name(dtype), ta, tb, bias, act);
     void *c = from_gpu(g.c, m * n * batch * size);
     for (int64_t z = 0; z < batch; z++)
@@ -275,9 +285,14 @@ static void check_gemm(tp_dtype dtype, char ta, char tb, bool bias, int act, int
                 if (act == TPI_GEMM_RELU && sum < 0) sum = 0;
                 assert_true(fabs(value(c, z * m * n + j * m + i, dtype) - sum) <= tolerance * (1 + fabs(sum)));
             }
-    tpi_gpu_free(gpu, (void *)g.a, 0), tpi_gpu_free(gpu, (void *)g.b, 0), tpi_gpu_free(gpu, g.c, 0);
+    tpi_gpu_free(gpu, (void *)g.a, 0);
+    tpi_gpu_free(gpu, (void *)g.b, 0);
+    tpi_gpu_free(gpu, g.c, 0);
     if (bias) tpi_gpu_free(gpu, (void *)g.bias, 0);
-    free(a), free(b), free(c), free(v);
+    free(a);
+    free(b);
+    free(c);
+    free(v);
 }
 
 static double gemm_tflops(tp_dtype dtype, int64_t n, bool tf32) {
@@ -297,7 +312,9 @@ static double gemm_tflops(tp_dtype dtype, int64_t n, bool tf32) {
                       .alpha = 1,
                       .tf32 = tf32,
                       .reduced = true};
-    g.a = on_gpu(x, n * n * size), g.b = on_gpu(x, n * n * size), g.c = on_gpu(NULL, n * n * size);
+    g.a = on_gpu(x, n * n * size);
+    g.b = on_gpu(x, n * n * size);
+    g.c = on_gpu(NULL, n * n * size);
     tp_mark *from = tp_mark_new(TP_CUDA, true), *to = tp_mark_new(TP_CUDA, true);
     int times = 50;
     for (int i = 0; i < 5; i++) serve_gemm(&g);
@@ -306,8 +323,11 @@ static double gemm_tflops(tp_dtype dtype, int64_t n, bool tf32) {
     must(tp_mark_record(to, gpu, NULL) && tp_mark_synchronize(to));
     double ms = 0;
     must(tp_mark_elapsed(from, to, &ms));
-    tpi_gpu_free(gpu, (void *)g.a, 0), tpi_gpu_free(gpu, (void *)g.b, 0), tpi_gpu_free(gpu, g.c, 0);
-    tp_mark_free(from), tp_mark_free(to);
+    tpi_gpu_free(gpu, (void *)g.a, 0);
+    tpi_gpu_free(gpu, (void *)g.b, 0);
+    tpi_gpu_free(gpu, g.c, 0);
+    tp_mark_free(from);
+    tp_mark_free(to);
     free(x);
     return 2.0 * (double)(n * n * n) * times / (ms * 1e-3) / 1e12;
 }
@@ -333,7 +353,10 @@ static void products_are_right(void **s) {
 static int64_t numel4(const int64_t *shape) { return shape[0] * shape[1] * shape[2] * shape[3]; }
 static void lay_out(const int64_t *shape, int64_t *stride, bool last) { /* [n, c, h, w] */
     int64_t c = shape[1], h = shape[2], w = shape[3];
-    stride[0] = c * h * w, stride[1] = last ? 1 : h * w, stride[2] = last ? w * c : w, stride[3] = last ? c : 1;
+    stride[0] = c * h * w;
+    stride[1] = last ? 1 : h * w;
+    stride[2] = last ? w * c : w;
+    stride[3] = last ? c : 1;
 }
 static int64_t at4(const int64_t *stride, int64_t n, int64_t c, int64_t h, int64_t w) {
     return n * stride[0] + c * stride[1] + h * stride[2] + w * stride[3];
@@ -343,11 +366,17 @@ static tpi_gpu_conv conv_of(tp_dtype dtype, int what, bool last, int64_t n, int6
                             int64_t window, int64_t step, int64_t pad, int64_t groups) {
     tpi_gpu_conv v = {.what = what, .dtype = dtype, .dims = 2, .groups = groups};
     int64_t out = (side + 2 * pad - window) / step + 1;
-    memcpy(v.x_shape, (int64_t[]){n, c, side, side}, 32),
-        memcpy(v.w_shape, (int64_t[]){k, c / groups, window, window}, 32),
-        memcpy(v.y_shape, (int64_t[]){n, k, out, out}, 32);
-    lay_out(v.x_shape, v.x_stride, last), lay_out(v.w_shape, v.w_stride, last), lay_out(v.y_shape, v.y_stride, last);
-    for (int d = 0; d < 3; d++) v.stride[d] = step, v.padding[d] = pad, v.dilation[d] = 1;
+    memcpy(v.x_shape, (int64_t[]){n, c, side, side}, 32);
+    memcpy(v.w_shape, (int64_t[]){k, c / groups, window, window}, 32);
+    memcpy(v.y_shape, (int64_t[]){n, k, out, out}, 32);
+    lay_out(v.x_shape, v.x_stride, last);
+    lay_out(v.w_shape, v.w_stride, last);
+    lay_out(v.y_shape, v.y_stride, last);
+    for (int d = 0; d < 3; d++) {
+        v.stride[d] = step;
+        v.padding[d] = pad;
+        v.dilation[d] = 1;
+    }
     return v;
 }
 
@@ -381,11 +410,14 @@ static void check_conv(tp_dtype dtype, int what, bool last, int64_t groups, doub
     void *host[3], *block[3];
     double *wide[3];
     for (int i = 0; i < 3; i++) {
-        host[i] = filled(count[i], dtype, i), block[i] = on_gpu(host[i], count[i] * size),
+        host[i] = filled(count[i], dtype, i);
+        block[i] = on_gpu(host[i], count[i] * size);
         wide[i] = calloc((size_t)count[i], 8);
         for (int64_t e = 0; i != result && e < count[i]; e++) wide[i][e] = value(host[i], e, dtype);
     }
-    v.x = block[0], v.w = block[1], v.y = block[2];
+    v.x = block[0];
+    v.w = block[1];
+    v.y = block[2];
     tpi_served served = driver->conv(0, NULL, &v);
     if (served != TPI_SERVED)
         fail_msg("cuDNN %s %s what %d last %d groups %d: %s", served == TPI_FAILED ? "failed" : "declined",
@@ -397,7 +429,11 @@ static void check_conv(tp_dtype dtype, int what, bool last, int64_t groups, doub
         if (fabs(value(got, e, dtype) - expected) > tolerance * (1 + fabs(expected)))
             fail_msg("what %d element %d: %g, expected %g", what, (int)e, value(got, e, dtype), expected);
     }
-    for (int i = 0; i < 3; i++) free(host[i]), free(wide[i]), tpi_gpu_free(gpu, block[i], 0);
+    for (int i = 0; i < 3; i++) {
+        free(host[i]);
+        free(wide[i]);
+        tpi_gpu_free(gpu, block[i], 0);
+    }
     free(got);
 }
 
@@ -407,7 +443,9 @@ static double conv_tflops(int what) { /* a layer of ResNet-50, bf16, channels_la
          *y = on_gpu(NULL, 2 * numel4(v.y_shape));
     must(driver->set(0, NULL, x, 0, 2 * (size_t)numel4(v.x_shape)) &&
          driver->set(0, NULL, w, 0, 2 * (size_t)numel4(v.w_shape)));
-    v.x = x, v.w = w, v.y = y;
+    v.x = x;
+    v.w = w;
+    v.y = y;
     tp_mark *from = tp_mark_new(TP_CUDA, true), *to = tp_mark_new(TP_CUDA, true);
     for (int i = 0; i < 3; i++) must(driver->conv(0, NULL, &v) == TPI_SERVED);
     must(tp_mark_record(from, gpu, NULL));
@@ -415,8 +453,11 @@ static double conv_tflops(int what) { /* a layer of ResNet-50, bf16, channels_la
     must(tp_mark_record(to, gpu, NULL) && tp_mark_synchronize(to));
     double ms = 0;
     must(tp_mark_elapsed(from, to, &ms));
-    tp_mark_free(from), tp_mark_free(to);
-    tpi_gpu_free(gpu, x, 0), tpi_gpu_free(gpu, w, 0), tpi_gpu_free(gpu, y, 0);
+    tp_mark_free(from);
+    tp_mark_free(to);
+    tpi_gpu_free(gpu, x, 0);
+    tpi_gpu_free(gpu, w, 0);
+    tpi_gpu_free(gpu, y, 0);
     return 20 * 2.0 * (double)numel4(v.y_shape) * (double)(v.w_shape[1] * 9) / (ms * 1e-3) / 1e12;
 }
 
@@ -452,11 +493,15 @@ static void attention_reference(int64_t head, bool causal, double scale, double 
         }
         for (int j = 0; j < keys; j++) sum += exp(p[i][j] - most);
         lse[head * AT + i] = most + log(sum);
-        for (int j = 0; j < AT; j++) p[i][j] = j < keys ? exp(p[i][j] - lse[head * AT + i]) : 0, gp[i][j] = 0;
+        for (int j = 0; j < AT; j++) {
+            p[i][j] = j < keys ? exp(p[i][j] - lse[head * AT + i]) : 0;
+            gp[i][j] = 0;
+        }
         for (int j = 0; j < keys; j++)
-            for (int e = 0; e < AD; e++)
-                x[4][(head * AT + i) * AD + e] += p[i][j] * at_(x[2], head, j, e),
-                    gp[i][j] += at_(x[3], head, i, e) * at_(x[2], head, j, e);
+            for (int e = 0; e < AD; e++) {
+                x[4][(head * AT + i) * AD + e] += p[i][j] * at_(x[2], head, j, e);
+                gp[i][j] += at_(x[3], head, i, e) * at_(x[2], head, j, e);
+            }
         for (int e = 0; e < AD; e++) d += at_(x[3], head, i, e) * at_(x[4], head, i, e);
         for (int j = 0; j < keys; j++)
             for (int e = 0; e < AD; e++) {
@@ -493,13 +538,22 @@ static tpi_gpu_attention attention_of(int64_t batch, int64_t heads, int64_t leng
                            .scale = 1 / sqrt((double)depth)};
     int64_t *const strides[8] = {a.q_stride,    a.k_stride,  a.v_stride,  a.o_stride,
                                  a.grad_stride, a.gq_stride, a.gk_stride, a.gv_stride};
-    for (int i = 0; i < 8; i++)
-        strides[i][0] = heads * length * depth, strides[i][1] = length * depth, strides[i][2] = depth;
+    for (int i = 0; i < 8; i++) {
+        strides[i][0] = heads * length * depth;
+        strides[i][1] = length * depth;
+        strides[i][2] = depth;
+    }
     return a;
 }
 static void give_memory(tpi_gpu_attention *a, void *block[8]) {
-    a->q = block[0], a->k = block[1], a->v = block[2], a->grad = block[3], a->o = block[4], a->gq = block[5],
-    a->gk = block[6], a->gv = block[7];
+    a->q = block[0];
+    a->k = block[1];
+    a->v = block[2];
+    a->grad = block[3];
+    a->o = block[4];
+    a->gq = block[5];
+    a->gk = block[6];
+    a->gv = block[7];
 }
 static void serve_attention(const tpi_gpu_attention *a) {
     tpi_served served = driver->attention(0, NULL, a);
@@ -513,7 +567,9 @@ static void check_attention(bool causal) {
     void *block[8], *host;
     double *x[8], *lse = calloc(AB * AH * AT, 8);
     for (int i = 0; i < 8; i++) {
-        host = filled(AN, TP_BFLOAT16, 11 * i), block[i] = on_gpu(host, 2 * AN), x[i] = calloc(AN, 8);
+        host = filled(AN, TP_BFLOAT16, 11 * i);
+        block[i] = on_gpu(host, 2 * AN);
+        x[i] = calloc(AN, 8);
         for (int64_t e = 0; i < 4 && e < AN; e++) x[i][e] = value(host, e, TP_BFLOAT16);
         free(host);
     }
@@ -528,15 +584,22 @@ static void check_attention(bool causal) {
     compare("the gradient of v", a.gv, x[7], AN, TP_BFLOAT16, 2e-2);
     compare("the gradient of k", a.gk, x[6], AN, TP_BFLOAT16, 2e-2);
     compare("the gradient of q", a.gq, x[5], AN, TP_BFLOAT16, 2e-2);
-    for (int i = 0; i < 8; i++) tpi_gpu_free(gpu, block[i], 0), free(x[i]);
-    tpi_gpu_free(gpu, a.lse, 0), free(lse);
+    for (int i = 0; i < 8; i++) {
+        tpi_gpu_free(gpu, block[i], 0);
+        free(x[i]);
+    }
+    tpi_gpu_free(gpu, a.lse, 0);
+    free(lse);
 }
 
 static double attention_tflops(bool backward) { /* GPT-2's, causal: half of the products count */
     int64_t batch = 16, heads = 12, length = 1024, depth = 64, n = batch * heads * length * depth;
     tpi_gpu_attention a = attention_of(batch, heads, length, depth, true);
     void *block[8];
-    for (int i = 0; i < 8; i++) block[i] = on_gpu(NULL, 2 * n), must(driver->set(0, NULL, block[i], 0, 2 * (size_t)n));
+    for (int i = 0; i < 8; i++) {
+        block[i] = on_gpu(NULL, 2 * n);
+        must(driver->set(0, NULL, block[i], 0, 2 * (size_t)n));
+    }
     give_memory(&a, block);
     a.lse = on_gpu(NULL, 4 * batch * heads * length);
     double from = seconds();
@@ -551,7 +614,8 @@ static double attention_tflops(bool backward) { /* GPT-2's, causal: half of the 
     must(tp_mark_record(end, gpu, NULL) && tp_mark_synchronize(end));
     double ms = 0;
     must(tp_mark_elapsed(start, end, &ms));
-    tp_mark_free(start), tp_mark_free(end);
+    tp_mark_free(start);
+    tp_mark_free(end);
     for (int i = 0; i < 8; i++) tpi_gpu_free(gpu, block[i], 0);
     tpi_gpu_free(gpu, a.lse, 0);
     return 20 * (backward ? 2.5 : 1) * 4.0 * (double)(batch * heads * length * length * depth) / 2 / (ms * 1e-3) / 1e12;
@@ -590,8 +654,10 @@ static void transforms_are_right(void **s) {
             for (int i = 0; i < N; i++) {
                 double cosine = cos(2 * M_PI * i * k / N), sine = -sin(2 * M_PI * i * k / N);
                 const double *z = x + 2 * (line * N + i);
-                a += z[0] * cosine - z[1] * sine, b += z[0] * sine + z[1] * cosine, c += real[line * N + i] * cosine,
-                    d += real[line * N + i] * sine;
+                a += z[0] * cosine - z[1] * sine;
+                b += z[0] * sine + z[1] * cosine;
+                c += real[line * N + i] * cosine;
+                d += real[line * N + i] * sine;
             }
             assert_true(fabs(y[2 * (line * N + k)] - a) < 1e-10 && fabs(y[2 * (line * N + k) + 1] - b) < 1e-10);
             if (k < HALF)
@@ -603,8 +669,15 @@ static void transforms_are_right(void **s) {
          TPI_SERVED);
     double *back = from_gpu(dr, 8 * N * LINES);
     for (int i = 0; i < N * LINES; i++) assert_true(fabs(back[i] / N - real[i]) < 1e-10);
-    tpi_gpu_free(gpu, dx, 0), tpi_gpu_free(gpu, dy, 0), tpi_gpu_free(gpu, dr, 0), tpi_gpu_free(gpu, dh, 0);
-    free(x), free(real), free(y), free(half), free(back);
+    tpi_gpu_free(gpu, dx, 0);
+    tpi_gpu_free(gpu, dy, 0);
+    tpi_gpu_free(gpu, dr, 0);
+    tpi_gpu_free(gpu, dh, 0);
+    free(x);
+    free(real);
+    free(y);
+    free(half);
+    free(back);
 }
 
 int main(void) {

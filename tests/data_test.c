@@ -41,6 +41,32 @@ static void assert_epoch(tp_loader *l, int n, const int64_t *want) {
 }
 #define ASSERT_EPOCH(l, ...) assert_epoch(l, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]){__VA_ARGS__})
 
+static void side_by_side(void **state) {
+    (void)state;
+    tp_dataset *ten = counting(10), *twelve = counting(12), *two[] = {ten, ten}, *odd[] = {ten, twelve};
+    tp_dataset *both = tp_dataset_stack(2, two);
+    assert_non_null(both);
+    assert_int_equal(tp_dataset_count(both), 10);
+    assert_int_equal(tp_dataset_fields(both), 4);
+    tp_tensor *fields[4];
+    assert_true(tp_dataset_get(both, 7, fields));
+    TP_SCOPE {
+        assert_true(tp_item(fields[0]) == 7 && tp_item(fields[2]) == 7);
+        assert_true(tp_equal(fields[1], fields[3]));
+    }
+    for (int f = 0; f < 4; f++) tp_release(fields[f]);
+    tp_dataset_release(both);
+    assert_null(tp_dataset_stack(2, odd));
+    assert_error("tp_dataset_stack: argument 'datasets': Size mismatch between datasets: 10 and 12");
+    TP_SCOPE {
+        tp_tensor *order = tp_from_data((int64_t[]){2, 0, 3, 1}, TP_INT64, TP_INTS(4));
+        tp_tensor *back = tp_invert_permutation(order);
+        assert_true(tp_equal(tp_index_select(order, 0, back), tp_arange(4)));
+    }
+    tp_dataset_release(ten);
+    tp_dataset_release(twelve);
+}
+
 static void orders_are_pytorchs(void **state) { /* the numbers of tests/python/programs/data_orders.txt */
     (void)state;
     tp_dataset *d = counting(10);
@@ -136,7 +162,8 @@ static void datasets_of_ones_own(void **state) {
     tp_tensor *item[2];
     assert_true(tp_dataset_get(d, 3, item));
     assert_true(tp_item(item[0]) == 9 && tp_ndim(item[0]) == 0 && tp_ndim(item[1]) == 2);
-    tp_release(item[0]), tp_release(item[1]);
+    tp_release(item[0]);
+    tp_release(item[1]);
     assert_false(tp_dataset_get(d, 8, item));
     assert_error("index 8 is out of range for a dataset of 8 items");
 
@@ -157,7 +184,8 @@ static void datasets_of_ones_own(void **state) {
     assert_true(tp_dataset_count(part) == 2 && calls > 0);
     assert_true(tp_dataset_get(part, 0, item));
     assert_true(tp_item(item[0]) == 49);
-    tp_release(item[0]), tp_release(item[1]);
+    tp_release(item[0]);
+    tp_release(item[1]);
     tp_dataset_release(part);
     assert_int_equal(calls, -1);
 }
@@ -248,7 +276,10 @@ static void mnist_files(void **state) {
     assert_true(tp_dataset_get(standard, 7, item) && tp_dataset_get(d, 7, raw));
     for (int i = 0; i < 784; i++)
         assert_true(((float *)tp_data(item[0]))[i] == (((float *)tp_data(raw[0]))[i] - 0.1307f) / 0.3081f);
-    tp_release(item[0]), tp_release(item[1]), tp_release(raw[0]), tp_release(raw[1]);
+    tp_release(item[0]);
+    tp_release(item[1]);
+    tp_release(raw[0]);
+    tp_release(raw[1]);
     tp_dataset_release(standard);
     tp_dataset_release(d);
     assert_null(tp_dataset_mnist(images, images));
@@ -260,7 +291,8 @@ static void cifar_files(void **state) {
     static unsigned char records[2][2 + 3072];
     for (int i = 0; i < 2; i++) {
         memset(records[i], 51 * (i + 1), sizeof records[i]);
-        records[i][0] = (unsigned char)i, records[i][1] = (unsigned char)(90 + i);
+        records[i][0] = (unsigned char)i;
+        records[i][1] = (unsigned char)(90 + i);
     }
     const char *paths[] = {file_with("a", records, sizeof records), file_with("b", records[1], sizeof records[1])};
     tp_dataset *d = tp_dataset_cifar(2, paths, 100);
@@ -270,7 +302,8 @@ static void cifar_files(void **state) {
     assert_true(tp_dataset_get(d, 2, item));
     assert_true(tp_item_int(item[1]) == 91 && tp_size(item[0], 0) == 3 &&
                 ((float *)tp_data(item[0]))[3071] == 102 / 255.0f);
-    tp_release(item[0]), tp_release(item[1]);
+    tp_release(item[0]);
+    tp_release(item[1]);
     tp_dataset_release(d);
     assert_null(tp_dataset_cifar(2, paths, 10));
     assert_error("6148 bytes are no whole number of CIFAR's records of 3073");
@@ -292,7 +325,8 @@ static void tensor_files(void **state) {
         assert_non_null(d);
         tp_tensor *item[2];
         assert_true(tp_dataset_get(d, 2, item) && tp_item_int(item[1]) == 2 && ((int64_t *)tp_data(item[0]))[1] == 5);
-        tp_release(item[0]), tp_release(item[1]);
+        tp_release(item[0]);
+        tp_release(item[1]);
         tp_dataset_release(d);
         assert_null(tp_dataset_of_file(path, 1, (const char *[]){"zebra"}));
         assert_error("zebra");
@@ -367,7 +401,9 @@ static void shared_copies(void **state) {
     assert_true(c != a && ((char *)tp_storage_data(c))[0] == 4);
     tp_storage_release(s);
     assert_true(((char *)tp_storage_data(a))[999] == 3);
-    tp_storage_release(a), tp_storage_release(b), tp_storage_release(c);
+    tp_storage_release(a);
+    tp_storage_release(b);
+    tp_storage_release(c);
 }
 
 static void shared_files(void **state) {
@@ -406,7 +442,8 @@ static int remove_folder(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {CASE(orders_are_pytorchs),
+    const struct CMUnitTest tests[] = {CASE(side_by_side),
+                                       CASE(orders_are_pytorchs),
                                        CASE(goes_on_where_it_stood),
                                        CASE(datasets_of_ones_own),
                                        CASE(wrong_arguments),

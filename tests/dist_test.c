@@ -194,7 +194,8 @@ static void launchers(void **state) {
     assert_true(tpi_meeting_point(&m) && strcmp(m.host, "127.0.0.1") == 0 && strstr(m.word, "7.0;tcp4://127.0.0.1:5"));
     setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1); /* some are elsewhere: MPI has to tell where */
     assert_false(tpi_meeting_point(&m));
-    setenv("MASTER_ADDR", "10.0.0.1", 1), setenv("MASTER_PORT", "2345", 1);
+    setenv("MASTER_ADDR", "10.0.0.1", 1);
+    setenv("MASTER_PORT", "2345", 1);
     assert_true(tpi_meeting_point(&m) && strcmp(m.host, "10.0.0.1") == 0 && m.n == 1 && m.ports[0] == 2345 && !*m.word);
     check_place("", NULL, -1, -1, -1);
 }
@@ -204,7 +205,9 @@ static void meeting(void **state) {
     (void)state;
     char word[64];
     snprintf(word, sizeof word, "%d.%ld", (int)getpid(), (long)time(NULL));
-    setenv("SLURM_JOB_ID", word, 1), setenv("SLURM_STEP_ID", "0", 1), setenv("SLURM_STEP_NODELIST", "localhost", 1);
+    setenv("SLURM_JOB_ID", word, 1);
+    setenv("SLURM_STEP_ID", "0", 1);
+    setenv("SLURM_STEP_NODELIST", "localhost", 1);
     tpi_meeting m, other;
     assert_true(tpi_meeting_point(&m));
     other = m;
@@ -223,7 +226,8 @@ static void meeting(void **state) {
     assert_null(tpi_store_tcp_meet(&m, true, 10)); /* now all are taken */
     assert_non_null(strstr(tp_error(), "MASTER_PORT"));
     tp_error_clear();
-    tp_store_release(one), tp_store_release(zero);
+    tp_store_release(one);
+    tp_store_release(zero);
     for (int i = 0; i < taken; i++) tp_store_release(strangers[i]);
     check_place("", NULL, -1, -1, -1);
 }
@@ -255,7 +259,11 @@ static void a_port_that_is_taken(void **state) {
 static void reductions(void **state) {
     (void)state;
     float a[3000], b[3000], c[3000], out[3000];
-    for (int i = 0; i < 3000; i++) a[i] = (float)i, b[i] = 1e8f, c[i] = -1e8f;
+    for (int i = 0; i < 3000; i++) {
+        a[i] = (float)i;
+        b[i] = 1e8f;
+        c[i] = -1e8f;
+    }
     const void *rows[] = {a, b, c};
     tpi_reduce_rows(TP_FLOAT32, TP_REDUCE_SUM, out, rows, 3, 3000);
     for (int i = 0; i < 3000; i++) assert_true(out[i] == ((float)i + 1e8f) - 1e8f); /* in that order and no other */

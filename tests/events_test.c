@@ -68,7 +68,10 @@ static void tally_value(const tpi_field *value, tally *t) {
     tpi_field f;
     for (size_t at = 0; tpi_wire_next(value->data, value->bytes, &at, &f);) {
         if (f.number == 1) snprintf(t->tag, sizeof t->tag, "%.*s", (int)f.bytes, (const char *)f.data);
-        if (f.number == 2) t->scalars++, t->last = tpi_field_double(&f);
+        if (f.number == 2) {
+            t->scalars++;
+            t->last = tpi_field_double(&f);
+        }
     }
 }
 
@@ -204,13 +207,16 @@ static void what_waits_is_written_at_exit(void **state) {
         tp_log_scalar(w, "x", 7, 7);
         if (write(fds[1], tp_events_path(w), strlen(tp_events_path(w)) + 1) < 0) _exit(2);
         int null = open("/dev/null", O_WRONLY);
-        dup2(null, 1), dup2(null, 2); /* cmocka's end of the process is not this test's */
+        /* cmocka's end of the process is not this test's */
+        dup2(null, 1);
+        dup2(null, 2);
         exit(0);
     }
     waitpid(child, &(int){0}, 0);
     assert_true(read(fds[0], path, sizeof path) > 0);
     assert_int_equal(tally_file(path).scalars, 1);
-    close(fds[0]), close(fds[1]);
+    close(fds[0]);
+    close(fds[1]);
 }
 
 /* A disk that takes no more: an error that says so, a file that ends with a whole record, and nothing lost once there
@@ -286,8 +292,10 @@ static bool log_every_kind(tp_events *w, tp_tensor *x, tp_tensor *video) {
     const tp_graph_node nodes[] = {{"x", "Input", NULL, NULL, 0, NULL, 1, &(tp_ints){x->shape, x->ndim}},
                                    {"net/y", "add", "cpu", "alpha=1", 1, tags, 0, NULL}};
     tp_summary *graph = tp_graph_new();
-    if (!graph || !tp_graph_add(graph, &nodes[0]) || !tp_graph_add(graph, &nodes[1]))
-        return tp_summary_free(graph), false;
+    if (!graph || !tp_graph_add(graph, &nodes[0]) || !tp_graph_add(graph, &nodes[1])) {
+        tp_summary_free(graph);
+        return false;
+    }
     tp_summary_histogram_options rule = {.size = sizeof rule, .rule = "stone"};
     return tp_log_graph(w, graph) && tp_log_text(w, "text", "words", 1) && tp_log_tensor(w, "tensor", x, 1) &&
            tp_log_histogram(w, "h", x, 1) && tp_events_log(w, tp_summary_histogram("rule", x, &rule), 1) &&
@@ -321,7 +329,9 @@ static void every_kind_survives_failing_allocations(void **state) {
         assert_int_equal(mkdir(folder, 0777), 0);
     }
     assert_true(nth > 50);
-    tp_release(x), tp_release(flat), tp_release(video);
+    tp_release(x);
+    tp_release(flat);
+    tp_release(video);
 }
 
 /* ---- Reading back ---- */

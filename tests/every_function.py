@@ -36,6 +36,8 @@ MADE = [
     "dataset",
     "reader",
     "sampler",
+    "sparse",
+    "tokenizer",
     "distribution",
     "scaler",
     "loader",

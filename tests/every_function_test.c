@@ -65,6 +65,16 @@ static tp_generator *make_generator(void) { return tp_generator_new(1); }
 static tp_dataset *make_dataset(void) { return tp_dataset_of_tensors(TP_LIST(make_tensor())); }
 static tp_reader *make_reader(void) { return tp_reader_new(make_dataset(), 0, 1); }
 static tp_sampler *make_sampler(void) { return tp_sampler_random(2, false, 0, NULL); }
+static tp_sparse *make_sparse(void) { return tp_sparse_from_dense(make_tensor()); }
+static tp_tokenizer *make_tokenizer(void) {
+    FILE *file = fopen("tokenizer.json", "w");
+    if (!file) return NULL;
+    fputs("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},"
+          "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",
+          file);
+    fclose(file);
+    return tp_tokenizer_load("tokenizer.json");
+}
 static tp_distribution *make_distribution(void) { return tp_distribution_normal(make_tensor(), make_tensor()); }
 static tp_scaler *make_scaler(void) { return tp_scaler_new(); }
 static tp_loader *make_loader(void) { return tp_loader_new(make_dataset(), .batch = 1); }
@@ -104,6 +114,8 @@ KIT(generator)
 KIT(dataset)
 KIT(reader)
 KIT(sampler)
+KIT(sparse)
+KIT(tokenizer)
 KIT(distribution)
 KIT(scaler)
 KIT(loader)
@@ -206,7 +218,10 @@ static int try_function(int f) {
         pid_t child = fork();
         if (child == 0) be_a_child(f, from);
         int status = 0;
-        if (child < 0 || waitpid(child, &status, 0) < 0) return perror("fork"), 1;
+        if (child < 0 || waitpid(child, &status, 0) < 0) {
+            perror("fork");
+            return 1;
+        }
         if (status == 0) break;
         bad++;
         printf("%s with %s: %s\n", functions[f].name, mode_names[*mode_now],
@@ -221,7 +236,10 @@ static int try_function(int f) {
 int main(int argc, char **argv) {
     char folder[] = "/tmp/taper-every-function-XXXXXX", command[64];
     mode_now = mmap(NULL, 2 * sizeof *mode_now, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (mode_now == MAP_FAILED || !mkdtemp(folder) || chdir(folder)) return perror("every_function_test"), 1;
+    if (mode_now == MAP_FAILED || !mkdtemp(folder) || chdir(folder)) {
+        perror("every_function_test");
+        return 1;
+    }
     unnamed = mode_now + 1;
     tp_set_num_threads(1); /* a forked child has none of the parent's */
     int bad = 0, tried = 0;

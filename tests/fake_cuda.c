@@ -68,7 +68,8 @@ static stream *stream_of(void *s) { return s ? s : &defaults[current]; }
 
 static int put(stream *s, op what) {
     op *o = malloc(sizeof *o);
-    *o = what, o->next = NULL;
+    *o = what;
+    o->next = NULL;
     if (s->last)
         s->last->next = o;
     else
@@ -87,7 +88,8 @@ static void run(stream *s, const event *until, int time) {
         if (o->what == RECORD) o->event->done = o->time;
         s->first = o->next;
         if (!s->first) s->last = NULL;
-        free(o->staged), free(o);
+        free(o->staged);
+        free(o);
     }
 }
 
@@ -104,7 +106,9 @@ static int add_block(void **block, size_t bytes, int device) {
     if (nblocks == BLOCKS) return 2;
     *block = malloc(bytes);
     memset(*block, 0xAA, bytes);
-    blocks[nblocks].address = *block, blocks[nblocks].bytes = bytes, blocks[nblocks++].device = device;
+    blocks[nblocks].address = *block;
+    blocks[nblocks].bytes = bytes;
+    blocks[nblocks++].device = device;
     return OK;
 }
 
@@ -113,19 +117,40 @@ static int drop_block(void *block) {
     for (int d = 0; d < DEVICES; d++) run(&defaults[d], NULL, 0);
     for (int i = 0; i < nblocks; i++)
         if (blocks[i].address == block) {
-            blocks[i].address = NULL, free(block);
+            blocks[i].address = NULL;
+            free(block);
             return OK;
         }
     return INVALID_VALUE;
 }
 
 /* ---- Devices ---- */
-int cuInit(unsigned flags) { return (void)flags, OK; }
-int cuDriverGetVersion(int *version) { return *version = 13000, OK; }
-int cuDeviceGetCount(int *n) { return *n = DEVICES, OK; }
-int cuDeviceGet(int *device, int index) { return *device = index, OK; }
-int cuDeviceGetName(char *name, int room, int device) { return (void)device, strncpy(name, "Fake", (size_t)room), OK; }
-int cuDeviceTotalMem_v2(size_t *bytes, int device) { return (void)device, *bytes = (size_t)1 << 30, OK; }
+int cuInit(unsigned flags) {
+    (void)flags;
+    return OK;
+}
+int cuDriverGetVersion(int *version) {
+    *version = 13000;
+    return OK;
+}
+int cuDeviceGetCount(int *n) {
+    *n = DEVICES;
+    return OK;
+}
+int cuDeviceGet(int *device, int index) {
+    *device = index;
+    return OK;
+}
+int cuDeviceGetName(char *name, int room, int device) {
+    (void)device;
+    strncpy(name, "Fake", (size_t)room);
+    return OK;
+}
+int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    (void)device;
+    *bytes = (size_t)1 << 30;
+    return OK;
+}
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
     (void)device;
     *value = attribute == 1                      ? 1024
@@ -137,24 +162,51 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
                                                  : 0;
     return OK;
 }
-int cuDeviceGetUuid(void *uuid, int device) { return memset(uuid, device + 1, 16), OK; }
-int cuDeviceCanAccessPeer(int *can, int device, int peer) { return *can = device != peer, OK; }
-int cuDevicePrimaryCtxRetain(void **context, int device) { return *context = &defaults[device], OK; }
-int cuCtxSetCurrent(void *context) { return current = context ? ((stream *)context)->device : -1, OK; }
-int cuCtxGetCurrent(void **context) { return *context = current < 0 ? NULL : &defaults[current], OK; }
+int cuDeviceGetUuid(void *uuid, int device) {
+    memset(uuid, device + 1, 16);
+    return OK;
+}
+int cuDeviceCanAccessPeer(int *can, int device, int peer) {
+    *can = device != peer;
+    return OK;
+}
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+    *context = &defaults[device];
+    return OK;
+}
+int cuCtxSetCurrent(void *context) {
+    current = context ? ((stream *)context)->device : -1;
+    return OK;
+}
+int cuCtxGetCurrent(void **context) {
+    *context = current < 0 ? NULL : &defaults[current];
+    return OK;
+}
 int cuCtxEnablePeerAccess(void *context, unsigned flags) {
     (void)flags;
     if (current < 0) return INVALID_CONTEXT;
     return peers[current][((stream *)context)->device]++ ? PEERS_ALREADY : OK;
 }
-int cuCtxGetStreamPriorityRange(int *least, int *greatest) { return *least = 0, *greatest = -3, OK; }
+int cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+    *least = 0;
+    *greatest = -3;
+    return OK;
+}
 int cuCtxSynchronize(void) {
     if (current < 0) return INVALID_CONTEXT;
     LOCKED(run(&defaults[current], NULL, 0));
     return OK;
 }
-int cuGetErrorName(int error, const char **name) { return (void)error, *name = "FAKE", OK; }
-int cuGetErrorString(int error, const char **text) { return (void)error, *text = "a fake error", OK; }
+int cuGetErrorName(int error, const char **name) {
+    (void)error;
+    *name = "FAKE";
+    return OK;
+}
+int cuGetErrorString(int error, const char **text) {
+    (void)error;
+    *text = "a fake error";
+    return OK;
+}
 
 /* ---- Memory ---- */
 int cuMemAlloc_v2(void **block, size_t bytes) {
@@ -173,7 +225,10 @@ int cuMemHostAlloc(void **block, size_t bytes, unsigned flags) {
     return error;
 }
 int cuMemFreeHost(void *block) { return cuMemFree_v2(block); }
-int cuMemGetInfo_v2(size_t *left, size_t *total) { return *left = *total = (size_t)1 << 30, OK; }
+int cuMemGetInfo_v2(size_t *left, size_t *total) {
+    *left = *total = (size_t)1 << 30;
+    return OK;
+}
 
 static int copy_host(void *to, const void *from, size_t bytes, void *s, int in) {
     if (current < 0) return INVALID_CONTEXT;
@@ -213,13 +268,18 @@ int cuMemsetD8Async(void *to, unsigned char byte, size_t bytes, void *s) {
 
 /* ---- Streams and events ---- */
 int cuStreamCreateWithPriority(void **s, unsigned flags, int priority) {
-    (void)flags, (void)priority;
+    (void)flags;
+    (void)priority;
     if (current < 0) return INVALID_CONTEXT;
     stream *made = calloc(1, sizeof *made);
-    made->device = current, *s = made;
+    made->device = current;
+    *s = made;
     return OK;
 }
-int cuStreamDestroy_v2(void *s) { return (void)s, OK; }
+int cuStreamDestroy_v2(void *s) {
+    (void)s;
+    return OK;
+}
 int cuStreamSynchronize(void *s) {
     if (current < 0) return INVALID_CONTEXT;
     LOCKED(run(stream_of(s), NULL, 0));
@@ -237,11 +297,15 @@ int cuEventCreate(void **e, unsigned flags) {
     (void)flags;
     if (current < 0) return INVALID_CONTEXT;
     event *made = calloc(1, sizeof *made);
-    made->device = current, *e = made;
+    made->device = current;
+    *e = made;
     LOCKED((made->next = events, events = made));
     return OK;
 }
-int cuEventDestroy_v2(void *e) { return (void)e, OK; }
+int cuEventDestroy_v2(void *e) {
+    (void)e;
+    return OK;
+}
 int cuEventRecord(void *e, void *s) {
     event *of = e;
     if (current < 0 || of->device != stream_of(s)->device) return INVALID_HANDLE;
@@ -273,5 +337,12 @@ SUCCEEDS(cuGraphInstantiateWithFlags)
 SUCCEEDS(cuGraphLaunch)
 SUCCEEDS(cuGraphExecDestroy)
 SUCCEEDS(cuGraphDestroy)
-int cuStreamIsCapturing(void *s, int *status) { return (void)s, *status = 0, OK; }
-int cuThreadExchangeStreamCaptureMode(int *mode) { return (void)mode, OK; }
+int cuStreamIsCapturing(void *s, int *status) {
+    (void)s;
+    *status = 0;
+    return OK;
+}
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+    (void)mode;
+    return OK;
+}

@@ -95,7 +95,10 @@ static void kept(DLManagedTensor *managed) { (void)managed; }
 /* In the order of the thread's current stream, which is the one that the caller names. */
 static bool copy(void *host, void *device, size_t bytes, bool to_host) {
     if (!bytes) return true;
-    if (in_stream) return memcpy(to_host ? host : device, to_host ? device : host, bytes), true;
+    if (in_stream) {
+        memcpy(to_host ? host : device, to_host ? device : host, bytes);
+        return true;
+    }
     int64_t n = (int64_t)bytes;
     DLManagedTensor there = {
         .deleter = kept,
@@ -205,6 +208,15 @@ static void put(char *p, int type, double v) {
     }
 }
 
+static double reduced(int how, double v, double w) {
+    switch (how) {
+    case PROD: return v * w;
+    case MAX: return w > v ? w : v;
+    case MIN: return w < v ? w : v;
+    default: return v + w;
+    }
+}
+
 static void combine(char *out, char *const *rows, int n_rows, size_t n, int type, int how) {
     for (size_t i = 0; i < n; i++) {
         size_t at = i * (size_t)type_bytes[type];
@@ -214,7 +226,7 @@ static void combine(char *out, char *const *rows, int n_rows, size_t n, int type
             if (type == 7 && how != MAX && how != MIN)
                 v = how == PROD ? (float)v * (float)w : (float)v + (float)w;
             else
-                v = how == PROD ? v * w : how == MAX ? (w > v ? w : v) : how == MIN ? (w < v ? w : v) : v + w;
+                v = reduced(how, v, w);
         }
         put(out + at, type, how == AVG ? v / n_rows : v);
     }
@@ -249,7 +261,9 @@ static bool run_one(const op *o) {
         ok = copy(rows[o->peer], o->out, bytes, false);
     else if (ok && o->what == ALL_GATHER)
         ok = copy(all, o->out, bytes * (size_t)n, false);
-    free(in), free(all), free(out);
+    free(in);
+    free(all);
+    free(out);
     return ok;
 }
 
@@ -335,13 +349,19 @@ static int add(op o) {
 }
 
 /* ---- NCCL's names ---- */
-int ncclGetVersion(int *version) { return *version = 22703, OK; }
+int ncclGetVersion(int *version) {
+    *version = 22703;
+    return OK;
+}
 const char *ncclGetErrorString(int error) {
     return error == SYSTEM_ERROR    ? "unhandled system error"
            : error == INVALID_USAGE ? "invalid usage"
                                     : "invalid argument";
 }
-const char *ncclGetLastError(comm *c) { return (void)c, last_error; }
+const char *ncclGetLastError(comm *c) {
+    (void)c;
+    return last_error;
+}
 
 int ncclGetUniqueId(unique_id *id) {
     memset(id, 0, sizeof *id);
@@ -349,29 +369,50 @@ int ncclGetUniqueId(unique_id *id) {
     snprintf(id->bytes, sizeof id->bytes, "/fake-nccl-%d-%d", (int)getpid(), atomic_fetch_add(&made, 1));
     int fd = shm_open(id->bytes, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0 || ftruncate(fd, sizeof(meeting))) return fails(SYSTEM_ERROR, "no shared memory");
-    return close(fd), OK;
+    close(fd);
+    return OK;
 }
 
 int ncclCommInitRank(comm **made, int n, unique_id id, int rank) {
     int fd = shm_open(id.bytes, O_RDWR, 0600);
     comm *c = calloc(1, sizeof *c);
-    if (n > MOST_RANKS || fd < 0 || !c) return free(c), fails(SYSTEM_ERROR, "cannot join");
+    if (n > MOST_RANKS || fd < 0 || !c) {
+        free(c);
+        return fails(SYSTEM_ERROR, "cannot join");
+    }
     *c = (comm){.meeting = mmap(NULL, sizeof(meeting), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0),
                 .n = n,
                 .rank = rank,
                 .refs = 1};
     close(fd);
-    if (c->meeting == MAP_FAILED) return free(c), fails(SYSTEM_ERROR, "cannot map");
+    if (c->meeting == MAP_FAILED) {
+        free(c);
+        return fails(SYSTEM_ERROR, "cannot map");
+    }
     atomic_fetch_add(&c->meeting->joined, 1);
     while (atomic_load(&c->meeting->joined) < n) usleep(100);
     if (rank == 0) shm_unlink(id.bytes);
-    return *made = c, OK;
+    *made = c;
+    return OK;
 }
 
-int ncclCommDestroy(comm *c) { return comm_release(c), OK; }
-int ncclCommAbort(comm *c) { return atomic_store(&c->aborted, true), comm_release(c), OK; }
-int ncclCommGetAsyncError(comm *c, int *error) { return *error = atomic_load(&c->broken), OK; }
-int ncclGroupStart(void) { return depth++, OK; }
+int ncclCommDestroy(comm *c) {
+    comm_release(c);
+    return OK;
+}
+int ncclCommAbort(comm *c) {
+    atomic_store(&c->aborted, true);
+    comm_release(c);
+    return OK;
+}
+int ncclCommGetAsyncError(comm *c, int *error) {
+    *error = atomic_load(&c->broken);
+    return OK;
+}
+int ncclGroupStart(void) {
+    depth++;
+    return OK;
+}
 int ncclGroupEnd(void) {
     if (--depth) return OK;
     int n = nqueued;

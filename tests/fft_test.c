@@ -38,9 +38,14 @@ static void check_line(int64_t n, tp_dtype dtype) {
 static void lengths_against_the_definition(void **state) {
     (void)state;
     static const int64_t large[] = {97, 100, 121, 128, 143, 169, 210, 243, 256, 343, 360, 509, 512};
-    for (int64_t n = 1; n <= 64; n++) check_line(n, TP_COMPLEX128), check_line(n, TP_COMPLEX64);
-    for (size_t i = 0; i < sizeof large / sizeof *large; i++)
-        check_line(large[i], TP_COMPLEX128), check_line(large[i], TP_COMPLEX64);
+    for (int64_t n = 1; n <= 64; n++) {
+        check_line(n, TP_COMPLEX128);
+        check_line(n, TP_COMPLEX64);
+    }
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        check_line(large[i], TP_COMPLEX128);
+        check_line(large[i], TP_COMPLEX64);
+    }
 }
 
 static void halves_against_whole_transforms(void **state) {

@@ -16,7 +16,10 @@ static float a[MOST], b[MOST], c[MOST], again[MOST], packed[MOST * 2], row[1024]
 
 static void fill(float *x, int64_t n) {
     static uint32_t seed = 1;
-    for (int64_t i = 0; i < n; i++) seed = seed * 1664525u + 1013904223u, x[i] = (float)(seed >> 8) / 8388608.0f - 1;
+    for (int64_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)(seed >> 8) / 8388608.0f - 1;
+    }
 }
 
 typedef void tile_fn(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns);
@@ -44,9 +47,16 @@ static tpi_gemm product(int64_t m, int64_t n, int64_t k, int layout) {
                   .c = c,
                   .c_row = n,
                   .alpha = 1};
-    if (layout & 1) g.a_row = 1, g.a_col = m;
-    if (layout & 2) g.b_row = 1, g.b_col = k;
-    fill(a, m * k), fill(b, k * n);
+    if (layout & 1) {
+        g.a_row = 1;
+        g.a_col = m;
+    }
+    if (layout & 2) {
+        g.b_row = 1;
+        g.b_col = k;
+    }
+    fill(a, m * k);
+    fill(b, k * n);
     return g;
 }
 
@@ -104,10 +114,14 @@ static void every_shape_and_layout(void **state) {
             for (int layout = 0; layout < 4; layout++)
                 for (int start = 0; start < 3; start++) {
                     tpi_gemm g = product(shapes[s].m, shapes[s].n, shapes[s].k, layout);
-                    fill(before, g.m * g.n), fill(row, g.n);
+                    fill(before, g.m * g.n);
+                    fill(row, g.n);
                     memcpy(c, before, sizeof c);
                     if (start == 0) c[0] = NAN; /* beta 0 does not read it */
-                    if (start == 1) g.beta = 0.5f, g.alpha = -2;
+                    if (start == 1) {
+                        g.beta = 0.5f;
+                        g.alpha = -2;
+                    }
                     if (start == 2) g.every_row = row;
                     run(isa, g, c);
                     check(&g, before);
@@ -122,13 +136,21 @@ static void bits_depend_on_row_and_column_alone(void **state) {
         for (int layout = 0; layout < 4; layout++) {
             tpi_gemm g = product(100, 70, 513, layout);
             run(isa, g, c);
-            PACKS[isa](&g, 0, 32, packed), PACKS[isa](&g, 32, 38, packed);
+            PACKS[isa](&g, 0, 32, packed);
+            PACKS[isa](&g, 32, 38, packed);
             tpi_gemm same = g;
-            same.packed = packed, same.c = again;
-            TILES[isa](&same, 0, 40, 0, 64), TILES[isa](&same, 0, 40, 64, 6), TILES[isa](&same, 40, 60, 0, 70);
+            same.packed = packed;
+            same.c = again;
+            TILES[isa](&same, 0, 40, 0, 64);
+            TILES[isa](&same, 0, 40, 64, 6);
+            TILES[isa](&same, 40, 60, 0, 70);
             assert_memory_equal(c, again, sizeof *c * 7000);
             tpi_gemm part = g; /* rows 31 to 33, columns 41 to 69 */
-            part.m = 3, part.n = 29, part.a = a + 31 * g.a_row, part.b = b + 41 * g.b_col, part.c_row = 29;
+            part.m = 3;
+            part.n = 29;
+            part.a = a + 31 * g.a_row;
+            part.b = b + 41 * g.b_col;
+            part.c_row = 29;
             run(isa, part, again);
             for (int64_t i = 0; i < 3; i++) assert_memory_equal(again + i * 29, c + (31 + i) * 70 + 41, sizeof *c * 29);
         }
@@ -146,7 +168,8 @@ static void operands_turned_around_give_the_same_bits(void **state) {
               *turned = malloc((size_t)(m * k) * sizeof *turned);
         float *across = malloc((size_t)(k * n) * sizeof *across), *first = malloc((size_t)(m * n) * sizeof *first),
               *other = malloc((size_t)(m * n) * sizeof *other);
-        fill(left, m * k), fill(right, k * n);
+        fill(left, m * k);
+        fill(right, k * n);
         for (int64_t i = 0; i < m; i++)
             for (int64_t p = 0; p < k; p++) turned[p * m + i] = left[i * k + p];
         for (int64_t p = 0; p < k; p++)
@@ -168,7 +191,12 @@ static void operands_turned_around_give_the_same_bits(void **state) {
             tpi_gemm_multiply(&product);
             if (layout) assert_memory_equal(first, other, (size_t)(m * n) * sizeof *first);
         }
-        free(left), free(right), free(turned), free(across), free(first), free(other);
+        free(left);
+        free(right);
+        free(turned);
+        free(across);
+        free(first);
+        free(other);
     }
 }
 

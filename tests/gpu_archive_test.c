@@ -49,7 +49,8 @@ static void write_archive(char *folder, size_t keep) {
     for (int a = 0; a < ARCHS; a++) {
         tpi_archive_arch arch = {.dictionary = at, .dictionary_bytes = code_of(7, a, dictionary[a])};
         strcpy(arch.name, archs[a]);
-        memcpy(file + at, dictionary[a], arch.dictionary_bytes), at += arch.dictionary_bytes;
+        memcpy(file + at, dictionary[a], arch.dictionary_bytes);
+        at += arch.dictionary_bytes;
         memcpy(file + sizeof head + (size_t)a * sizeof arch, &arch, sizeof arch);
     }
     for (int p = 0; p < PROGRAMS; p++) {
@@ -78,7 +79,8 @@ static void write_archive(char *folder, size_t keep) {
 static void remove_archive(const char *folder) {
     char path[256];
     snprintf(path, sizeof path, "%s/taper-kernels-cuda.bin", folder);
-    unlink(path), rmdir(folder);
+    unlink(path);
+    rmdir(folder);
 }
 
 /* How many programs come back whole for a device, in a process of its own; `as` is the architecture that they should be

@@ -44,14 +44,16 @@ static tpi_served sum_up(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f
                 double angle = 2 * M_PI * (double)(i * k % f->n) / (double)f->n *
                                (f->kind == TPI_FFT_R2C || (f->kind == TPI_FFT_C2C && f->forward) ? -1 : 1);
                 if (i >= from) b = -b;
-                re += a * cos(angle) - b * sin(angle), im += a * sin(angle) + b * cos(angle);
+                re += a * cos(angle) - b * sin(angle);
+                im += a * sin(angle) + b * cos(angle);
             }
             put(y, (line * to + k) * out, f->wide, re);
             if (out == 2) put(y, (line * to + k) * out + 1, f->wide, im);
         }
     assert_true(driver.copy(index, stream, f->y, y, (size_t)(f->lines * to * out * size), TPI_GPU_FROM_HOST) &&
                 driver.stream_sync(index, stream));
-    free(x), free(y);
+    free(x);
+    free(y);
     served++;
     return TPI_SERVED;
 }
@@ -65,9 +67,12 @@ static int take_place(void **s) {
     (void)s;
     setenv("TAPER_XPU_DEVICES", "all", 0);
     if (tpi_cuda_driver.count() > 0) {
-        gpu.type = TP_CUDA, driver = tpi_cuda_driver, driver.fft = by_cuda;
+        gpu.type = TP_CUDA;
+        driver = tpi_cuda_driver;
+        driver.fft = by_cuda;
     } else if (tpi_opencl_driver.count() > 0) {
-        driver = tpi_opencl_driver, driver.fft = sum_up;
+        driver = tpi_opencl_driver;
+        driver.fft = sum_up;
     } else {
         return 0;
     }

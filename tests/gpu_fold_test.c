@@ -44,7 +44,8 @@ static tp_tensor *turned(tp_tensor *t) { /* the last two dims swapped */
     int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS];
     for (int d = 0; d < t->ndim; d++) {
         int from = d == t->ndim - 1 ? d - 1 : d == t->ndim - 2 ? d + 1 : d;
-        shape[d] = t->shape[from], strides[d] = t->strides[from];
+        shape[d] = t->shape[from];
+        strides[d] = t->strides[from];
     }
     tp_tensor *view = tpi_alias(t, t->ndim, shape, strides, tpi_offset(t));
     tpi_release(t);
@@ -73,7 +74,9 @@ static void assert_same(const char *name, tp_tensor *want, tp_tensor *got_there,
             fail_msg("%s of shape %s: element %lld is %g, expected %g", name, tpi_shape_text(tpi_shape(want)),
                      (long long)i, b, a);
     }
-    tpi_release(got), tpi_release(got_there), tpi_release(want);
+    tpi_release(got);
+    tpi_release(got_there);
+    tpi_release(want);
 }
 
 /* ---- Folds and scans ---- */
@@ -100,7 +103,8 @@ static void check_fold(const char *name, tp_tensor *x, tp_ints dims) {
     assert_true(tpi_run_fold(op, want, x, dims, false, TP_NO_DTYPE, params));
     if (!tpi_run_fold(op, got, y, dims, false, TP_NO_DTYPE, params)) fail_msg("%s: %s", name, tp_error());
     for (int k = 0; k < op->nout; k++) assert_same(name, want[k], got[k], 1e-5);
-    tpi_release(x), tpi_release(y);
+    tpi_release(x);
+    tpi_release(y);
 }
 
 static void check_scan(const char *name, tp_tensor *x, int dim) {
@@ -109,7 +113,8 @@ static void check_scan(const char *name, tp_tensor *x, int dim) {
     assert_true(tpi_run_scan(op, want, x, dim, TP_NO_DTYPE, NULL));
     if (!tpi_run_scan(op, got, y, dim, TP_NO_DTYPE, NULL)) fail_msg("%s: %s", name, tp_error());
     for (int k = 0; k < op->nout; k++) assert_same(name, want[k], got[k], 1e-5);
-    tpi_release(x), tpi_release(y);
+    tpi_release(x);
+    tpi_release(y);
 }
 
 static void folds_of_every_shape(void **s) {
@@ -175,23 +180,34 @@ static void the_same_bits_every_time(void **s) {
             assert_memory_equal(first->data, now->data, sizeof(float));
         else
             first = tpi_retain(now);
-        tpi_release(now), tpi_release(sum);
+        tpi_release(now);
+        tpi_release(sum);
     }
-    tpi_release(first), tpi_release(x), tpi_release(y);
+    tpi_release(first);
+    tpi_release(x);
+    tpi_release(y);
 }
 
 /* ---- Products ---- */
 static void check_mm(tp_tensor *a, tp_tensor *b) {
     tp_tensor *x = there(a), *y = there(b);
     assert_same("mm", tpo_mm(a, b), tpo_mm(x, y), 1e-5);
-    tpi_release(a), tpi_release(b), tpi_release(x), tpi_release(y);
+    tpi_release(a);
+    tpi_release(b);
+    tpi_release(x);
+    tpi_release(y);
 }
 
 static void check_addmm(tp_tensor *c, tp_tensor *a, tp_tensor *b, double beta, double alpha) {
     tp_tensor *x = there(a), *y = there(b), *z = there(c);
     assert_same("addmm", tpo_addmm(c, a, b, tp_float(beta), tp_float(alpha)),
                 tpo_addmm(z, x, y, tp_float(beta), tp_float(alpha)), 1e-5);
-    tpi_release(a), tpi_release(b), tpi_release(c), tpi_release(x), tpi_release(y), tpi_release(z);
+    tpi_release(a);
+    tpi_release(b);
+    tpi_release(c);
+    tpi_release(x);
+    tpi_release(y);
+    tpi_release(z);
 }
 
 static void products(void **s) {
@@ -226,7 +242,10 @@ static void tensors_on_a_device(void **s) {
     assert_null(tpi_device_ops_of((tp_device){TP_XPU, 63}));
     assert_non_null(strstr(tp_error(), "device 'xpu:63' is not available here"));
     tp_error_clear();
-    tpi_release(a), tpi_release(b), tpi_release(x), tpi_release(y);
+    tpi_release(a);
+    tpi_release(b);
+    tpi_release(x);
+    tpi_release(y);
 }
 
 int main(void) {

@@ -1,6 +1,5 @@
 /* Graphs of GPU work: memory of a capture is private, and random numbers go on from replay to replay as if the work had
- * been called. CUDA's where there is a device; elsewhere PoCL's driver gets a capture that keeps launches and launches
- * them again. */
+ * been called (capturing_driver.h). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,81 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <taper/taper.h>
-#include "device/gpu/driver.h"
+#include "capturing_driver.h"
 
-static tp_device gpu = {TP_XPU, 0};
-static tpi_gpu_driver driver;
-static tpi_gpu_stream *captured; /* NULL: nothing is */
-
-typedef struct kept {
-    tpi_gpu_function *function;
-    unsigned grid[3], block[3];
-    size_t shared;
-    int nargs;
-    tpi_gpu_arg args[16];
-    char values[16][64];
-} kept;
-static kept all[32];
-static int n;
-
-static bool launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *function, const unsigned grid[3],
-                   const unsigned block[3], size_t shared, int nargs, const tpi_gpu_arg *args) {
-    if (!captured || stream != captured)
-        return tpi_opencl_driver.launch(index, stream, function, grid, block, shared, nargs, args);
-    assert_true(n < 32 && nargs <= 16);
-    kept *k = &all[n++];
-    *k = (kept){.function = function, .shared = shared, .nargs = nargs};
-    memcpy(k->grid, grid, sizeof k->grid), memcpy(k->block, block, sizeof k->block);
-    for (int i = 0; i < nargs; i++) {
-        k->args[i] = args[i];
-        if (args[i].kind == TPI_GPU_POINTER) continue;
-        assert_true(args[i].bytes <= sizeof k->values[i]);
-        memcpy(k->values[i], args[i].value, args[i].bytes);
-        k->args[i].value = k->values[i];
-    }
-    return true;
-}
-static bool capture_begin(int index, tpi_gpu_stream *stream, int mode) {
-    (void)index, (void)mode;
-    captured = stream, n = 0;
-    return true;
-}
-static bool capture_end(int index, tpi_gpu_stream *stream, tpi_gpu_graph **graph) {
-    (void)index, (void)stream;
-    captured = NULL, *graph = (tpi_gpu_graph *)all;
-    return true;
-}
-static int capturing(int index, tpi_gpu_stream *stream) { return (void)index, stream && stream == captured; }
-static bool graph_launch(int index, tpi_gpu_graph *graph, tpi_gpu_stream *stream) {
-    assert_ptr_equal(graph, all);
-    for (int i = 0; i < n; i++)
-        if (!tpi_opencl_driver.launch(index, stream, all[i].function, all[i].grid, all[i].block, all[i].shared,
-                                      all[i].nargs, all[i].args))
-            return false;
-    return true;
-}
-static void graph_free(tpi_gpu_graph *graph) { (void)graph; }
+static tp_device gpu;
+static bool there;
 
 static int take_place(void **s) {
     (void)s;
-    setenv("TAPER_XPU_DEVICES", "all", 0);
-    if (tpi_cuda_driver.count() > 0) {
-        gpu.type = TP_CUDA, driver = tpi_cuda_driver;
-        return 0;
-    }
-    if (tpi_opencl_driver.count() == 0) return 0;
-    driver = tpi_opencl_driver;
-    driver.launch = launch, driver.capture_begin = capture_begin, driver.capture_end = capture_end,
-    driver.capturing = capturing;
-    driver.graph_launch = graph_launch, driver.graph_free = graph_free;
-    tpi_gpu_put_driver(&driver);
+    there = tpt_put_capturing_driver();
+    gpu = tpt_capturing_device();
     return 0;
 }
 
 static void need_device(void) {
-    if (driver.launch) return;
-    print_message("SKIPPED: no GPU and no OpenCL device here (%s; %s)\n", tpi_cuda_driver.missing(),
-                  tpi_opencl_driver.missing());
+    if (there) return;
+    print_message("SKIPPED: %s\n", tpt_no_device());
     skip();
 }
 static void must(bool fine) {
@@ -114,7 +53,7 @@ static void random_numbers_go_on(void **s) {
         tp_tensor *x = numbers(), *y = numbers();
         must(tp_gpu_graph_end(graph));
         must(tp_stream_set_current(gpu, NULL));
-        if (gpu.type == TP_XPU) assert_int_equal(n, 2);
+        if (gpu.type == TP_XPU) assert_int_equal(tpt_kept_calls, 2);
         assert_true(same(numbers(), called[0])); /* the capture took nothing */
         must(tp_gpu_graph_replay(graph));
         assert_true(same(x, called[1]) && same(y, called[2]));

@@ -63,7 +63,9 @@ static void turn_over(tp_dtype dtype, int n, char *c) {
     for (int i = 0; i < n; i++)
         for (int j = 0; j <= i; j++) {
             char *a = c + (size_t)(i * n + j) * size, *b = c + (size_t)(j * n + i) * size;
-            memcpy(was, a, size), memmove(a, b, size), memcpy(b, was, size);
+            memcpy(was, a, size);
+            memmove(a, b, size);
+            memcpy(b, was, size);
             for (int k = 0; k < 2 && tp_dtype_is_complex(dtype) && (k == 0 || a != b); k++) {
                 char *im = (k ? b : a) + half;
                 if (half == 8)
@@ -113,7 +115,8 @@ static void one(const tpi_gpu_solver *s, char *a, char *b, char *c, char *values
         scratch_for(&need);
         tpi_lapack_orgqr(s->dtype, m, n, (int)s->columns, a, b, &need);
     }
-    free(need.memory), free(narrow);
+    free(need.memory);
+    free(narrow);
 }
 
 static size_t elements_of_b(const tpi_gpu_solver *s) {
@@ -138,9 +141,12 @@ static tpi_served by_lapack(int index, tpi_gpu_stream *stream, const tpi_gpu_sol
     int32_t *info = fetch(s->info, s->info ? batch * 4 : 0);
     for (size_t i = 0; i < batch; i++)
         one(s, a + i * a_step, b + i * b_step, c + i * c_step, values + i * v_step, pivots + i * least, info + i);
-    put_back(s->a, a, batch * a_step), put_back(s->b, b, batch * b_step), put_back(s->c, c, batch * c_step),
-        put_back(s->values, values, batch * v_step);
-    put_back(s->pivots, pivots, batch * least * 8), put_back(s->info, info, batch * 4);
+    put_back(s->a, a, batch * a_step);
+    put_back(s->b, b, batch * b_step);
+    put_back(s->c, c, batch * c_step);
+    put_back(s->values, values, batch * v_step);
+    put_back(s->pivots, pivots, batch * least * 8);
+    put_back(s->info, info, batch * 4);
     served++;
     return TPI_SERVED;
 }
@@ -155,9 +161,12 @@ static int take_place(void **s) {
     setenv("TAPER_XPU_DEVICES", "all", 0);
     tp_manual_seed(6);
     if (tpi_cuda_driver.count() > 0) {
-        gpu.type = TP_CUDA, driver = tpi_cuda_driver, driver.solver = by_cuda;
+        gpu.type = TP_CUDA;
+        driver = tpi_cuda_driver;
+        driver.solver = by_cuda;
     } else if (tpi_opencl_driver.count() > 0) {
-        driver = tpi_opencl_driver, driver.solver = by_lapack;
+        driver = tpi_opencl_driver;
+        driver.solver = by_lapack;
     } else {
         return 0;
     }
@@ -219,7 +228,8 @@ static void large_matrices(tp_dtype dtype, tp_ints shape) {
         assert_true(tp_equal(here.pivots, tp_to(far.pivots, .device = cpu)));
         before = served;
         tp_linalg_qr_result q = tp_linalg_qr(x), r = tp_linalg_qr(there(x));
-        same(q.Q, r.Q, 10 * tolerance), same(q.R, r.R, 10 * tolerance);
+        same(q.Q, r.Q, 10 * tolerance);
+        same(q.R, r.R, 10 * tolerance);
         same(tp_linalg_lstsq(well, b, .driver = "gels").solution, tp_linalg_lstsq(there(well), there(b)).solution,
              tolerance);
         same(tp_linalg_slogdet(well).logabsdet, tp_linalg_slogdet(there(well)).logabsdet, tolerance);
@@ -240,20 +250,22 @@ static void small_matrices(tp_dtype dtype, int64_t batch, int64_t m, int64_t n, 
         for (int mode = 0; mode < 3; mode++) {
             const char *name = (const char *[]){"reduced", "complete", "r"}[mode];
             tp_linalg_qr_result q = tp_linalg_qr(x, .mode = name), r = tp_linalg_qr(far, .mode = name);
-            same(q.R, r.R, tolerance), same(q.Q, r.Q, tolerance);
+            same(q.R, r.R, tolerance);
+            same(q.Q, r.Q, tolerance);
         }
-        same(tp_linalg_pinv(x), tp_linalg_pinv(far), tolerance),
-            same(tp_linalg_svdvals(x), tp_linalg_svdvals(far), tolerance),
-            same(tp_linalg_matrix_rank(x), tp_linalg_matrix_rank(far), 0);
-        same(tp_linalg_pinv(tp_adjoint(x)), tp_linalg_pinv(tp_adjoint(far)), tolerance),
-            same(tp_linalg_pinv(square, .hermitian = true), tp_linalg_pinv(far_square, .hermitian = true), tolerance);
+        same(tp_linalg_pinv(x), tp_linalg_pinv(far), tolerance);
+        same(tp_linalg_svdvals(x), tp_linalg_svdvals(far), tolerance);
+        same(tp_linalg_matrix_rank(x), tp_linalg_matrix_rank(far), 0);
+        same(tp_linalg_pinv(tp_adjoint(x)), tp_linalg_pinv(tp_adjoint(far)), tolerance);
+        same(tp_linalg_pinv(square, .hermitian = true), tp_linalg_pinv(far_square, .hermitian = true), tolerance);
         tp_tensor *poor = tp_mul(tp_narrow(x, 1, 0, 1),
                                  tp_narrow(x, 2, 0, 1)); /* of rank one: the other vectors are what a basis lacks */
         for (int form = 0; form < 6; form++) {
             tp_tensor *seen = form % 3 == 1 ? tp_adjoint(x) : form % 3 ? poor : x, *unit[2];
             tp_linalg_svd_result f = tp_linalg_svd(there(seen), .full_matrices = form > 2);
             same(tp_linalg_svdvals(seen), f.S, tolerance);
-            unit[0] = f.U, unit[1] = tp_adjoint(f.Vh);
+            unit[0] = f.U;
+            unit[1] = tp_adjoint(f.Vh);
             for (int side = 0; side < 2; side++) {
                 int64_t columns = tp_size(unit[side], -1);
                 same(tp_expand(tp_eye(columns, .dtype = dtype), TP_INTS(batch, columns, columns)),
@@ -265,18 +277,19 @@ static void small_matrices(tp_dtype dtype, int64_t batch, int64_t m, int64_t n, 
         }
         if (tp_dtype_is_complex(dtype)) { /* imaginary parts on the diagonal are not read */
             tp_tensor *ones = tp_real(eye), *odd = tp_add(square, tp_complex(ones, ones)), *far_odd = there(odd);
-            same(tp_linalg_pinv(odd, .hermitian = true), tp_linalg_pinv(far_odd, .hermitian = true), tolerance),
-                same(tp_linalg_eigvalsh(odd), tp_linalg_eigvalsh(far_odd), tolerance);
+            same(tp_linalg_pinv(odd, .hermitian = true), tp_linalg_pinv(far_odd, .hermitian = true), tolerance);
+            same(tp_linalg_eigvalsh(odd), tp_linalg_eigvalsh(far_odd), tolerance);
         }
         tp_linalg_lstsq_result fit = tp_linalg_lstsq(x, b, .driver = "gels"), far_fit = tp_linalg_lstsq(far, there(b));
-        same(fit.solution, far_fit.solution, tolerance), same(fit.residuals, far_fit.residuals, tolerance);
-        same(tp_linalg_det(tp_mul(square, 0.5)), tp_linalg_det(tp_mul(far_square, 0.5)), tolerance),
-            same(tp_linalg_slogdet(square).logabsdet, tp_linalg_slogdet(far_square).logabsdet, tolerance);
+        same(fit.solution, far_fit.solution, tolerance);
+        same(fit.residuals, far_fit.residuals, tolerance);
+        same(tp_linalg_det(tp_mul(square, 0.5)), tp_linalg_det(tp_mul(far_square, 0.5)), tolerance);
+        same(tp_linalg_slogdet(square).logabsdet, tp_linalg_slogdet(far_square).logabsdet, tolerance);
         same(tp_linalg_slogdet(square).sign, tp_linalg_slogdet(far_square).sign, tolerance);
-        same(tp_linalg_cholesky(square), tp_linalg_cholesky(far_square), tolerance),
-            same(tp_linalg_cholesky(square, .upper = true), tp_linalg_cholesky(far_square, .upper = true), tolerance);
-        same(tp_linalg_inv(square), tp_linalg_inv(far_square), tolerance),
-            same(tp_linalg_solve(square, x, .left = false), tp_linalg_solve(far_square, far, .left = false), tolerance);
+        same(tp_linalg_cholesky(square), tp_linalg_cholesky(far_square), tolerance);
+        same(tp_linalg_cholesky(square, .upper = true), tp_linalg_cholesky(far_square, .upper = true), tolerance);
+        same(tp_linalg_inv(square), tp_linalg_inv(far_square), tolerance);
+        same(tp_linalg_solve(square, x, .left = false), tp_linalg_solve(far_square, far, .left = false), tolerance);
         for (int upper = 0; upper < 2; upper++) { /* of a matrix whose values have both signs, and some of which are the
                                                      same; the other triangle is not read */
             const char *UPLO = upper ? "U" : "L";
@@ -294,17 +307,21 @@ static void small_matrices(tp_dtype dtype, int64_t batch, int64_t m, int64_t n, 
         tp_tensor *small = tp_mul(
             tp_mul(square, tp_reshape(tp_to(tp_arange(tp_int(batch)), .dtype = dtype), TP_INTS(-1, 1, 1))), -0.1);
         same(tp_linalg_matrix_exp(small), tp_linalg_matrix_exp(there(small)), tolerance);
-        assert_int_equal(tp_host_detours(), detours), assert_int_equal(served, before);
+        assert_int_equal(tp_host_detours(), detours);
+        assert_int_equal(served, before);
     }
 }
 
 static void small_ones_stay_on_the_device(void **s) {
     (void)s;
     if (!driver.solver) skip();
-    small_matrices(TP_FLOAT32, 3, 7, 4, 2e-4), small_matrices(TP_FLOAT64, 66, 65, 64, 1e-8),
-        small_matrices(TP_COMPLEX64, 4, 5, 5, 5e-3), small_matrices(TP_COMPLEX128, 2, 40, 31, 1e-8);
+    small_matrices(TP_FLOAT32, 3, 7, 4, 2e-4);
+    small_matrices(TP_FLOAT64, 66, 65, 64, 1e-8);
+    small_matrices(TP_COMPLEX64, 4, 5, 5, 5e-3);
+    small_matrices(TP_COMPLEX128, 2, 40, 31, 1e-8);
     tpi_gpu_sharing_there = true; /* a block's threads together, as on a GPU */
-    small_matrices(TP_FLOAT64, 2, 40, 33, 1e-8), small_matrices(TP_COMPLEX64, 3, 9, 6, 5e-3);
+    small_matrices(TP_FLOAT64, 2, 40, 33, 1e-8);
+    small_matrices(TP_COMPLEX64, 3, 9, 6, 5e-3);
     tpi_gpu_sharing_there = false;
 }
 
@@ -322,7 +339,9 @@ static void sequences_of_labels(void **s) {
             int64_t detours = tp_host_detours();
             for (int zero = 0; zero < 2; zero++) {
                 tp_tensor *here = tp_detach(x), *far = there(x), *again = there(x);
-                tp_set_requires_grad(here, true), tp_set_requires_grad(far, true), tp_set_requires_grad(again, true);
+                tp_set_requires_grad(here, true);
+                tp_set_requires_grad(far, true);
+                tp_set_requires_grad(again, true);
                 tp_tensor *a = tp_ctc_loss_IntList(here, labels, tp_ints_view(steps, 4), tp_ints_view(lengths, 4),
                                                    .blank = 5, .reduction = "none", .zero_infinity = zero);
                 tp_tensor *b = tp_ctc_loss_IntList(far, there(labels), tp_ints_view(steps, 4), tp_ints_view(lengths, 4),

@@ -113,8 +113,10 @@ static void strided(void **state) {
     check_binary("turned and large", plus, view(NUMBERS(TP_FLOAT32, 300, 260), SIZES(260, 300), SIZES(1, 260), 0),
                  NUMBERS(TP_FLOAT32, 260, 300));
     int64_t twos[12], steps[12];
-    for (int d = 0; d < 12; d++)
-        twos[d] = 2, steps[d] = (int64_t)1 << (d * 5 % 12); /* a permutation in which no two dims merge */
+    for (int d = 0; d < 12; d++) { /* a permutation in which no two dims merge */
+        twos[d] = 2;
+        steps[d] = (int64_t)1 << (d * 5 % 12);
+    }
     check_binary("twelve dims", plus, view(NUMBERS(TP_FLOAT32, 4096), (tp_ints){twos, 12}, (tp_ints){steps, 12}, 0),
                  numbers(TP_FLOAT32, (tp_ints){twos, 12}));
 }

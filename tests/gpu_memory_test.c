@@ -73,7 +73,10 @@ static void sizes_are_rounded_and_segments_shared(void **s) {
     assert_int_equal(m.requested_bytes[TP_GPU_POOL_ALL].current, 1 + 513 + 36 * MIB + 1);
     assert_int_equal(m.allocation[TP_GPU_POOL_SMALL].current, 2);
     assert_int_equal(m.inactive_split[TP_GPU_POOL_ALL].current, 2);
-    give(a), give(b), give(c), give(d);
+    give(a);
+    give(b);
+    give(c);
+    give(d);
     assert_int_equal(allocated(), 0);
     assert_int_equal(stats().inactive_split[TP_GPU_POOL_ALL].current,
                      0); /* neighbours joined: all segments are whole again */
@@ -96,7 +99,9 @@ static void the_best_fit_is_taken(void **s) {
     assert_ptr_equal(p, block[4]);
     assert_ptr_equal(q, block[2]);
     assert_ptr_equal(r, block[6]);
-    give(p), give(q), give(r);
+    give(p);
+    give(q);
+    give(r);
     for (int i = 1; i < 9; i += 2) give(block[i]);
     give(block[8]);
     assert_int_equal(stats().inactive_split[TP_GPU_POOL_ALL].current, 0);
@@ -115,10 +120,13 @@ static void blocks_never_overlap(void **s) {
     for (int step = 0; step < 6000; step++) {
         u = u * 1664525u + 1013904223u;
         int i = (int)(u >> 8) % N;
-        if (live[i].p)
-            give(live[i].p), live[i].p = NULL;
-        else
-            live[i].n = (int64_t)(u >> 20) * (step % 7 ? 37 : 900), live[i].p = take(live[i].n);
+        if (live[i].p) {
+            give(live[i].p);
+            live[i].p = NULL;
+        } else {
+            live[i].n = (int64_t)(u >> 20) * (step % 7 ? 37 : 900);
+            live[i].p = take(live[i].n);
+        }
         if (step % 500) continue;
         for (int a = 0; a < N; a++)
             for (int b = 0; b < N; b++)
@@ -149,7 +157,8 @@ static void streams_keep_their_own(void **s) {
     assert_true(tp_stream_synchronize(gpu, side));
     c = take(1000); /* the event has come: handed out again */
     assert_ptr_equal(a, c);
-    give(b), give(c);
+    give(b);
+    give(c);
     assert_int_equal(allocated(), 0);
     assert_int_equal(stats().active_bytes[TP_GPU_POOL_ALL].current, 0);
 }
@@ -173,7 +182,8 @@ static void out_of_memory_says_why_and_nothing_breaks(void **s) {
     assert_non_null(strstr(tp_error(), "largest free block"));
     assert_failed("30.00 MiB in 1 block of conv2d");
     assert_int_equal(stats().num_ooms, 1);
-    give(kept), give(other);
+    give(kept);
+    give(other);
     give(take(40 * MIB));
     assert_false(tp_gpu_set_fraction(gpu, 2));
     assert_failed("from 0 to 1");
@@ -202,7 +212,8 @@ static void reports_add_up(void **s) {
     assert_int_equal(length % 78, 0); /* every line is as wide as the frame */
     assert_non_null(strstr(text, "| Allocated memory      |   3073 KiB |"));
     assert_int_equal(tp_gpu_memory_summary(gpu, false, text, 10), length);
-    give(a), give(b);
+    give(a);
+    give(b);
 }
 
 static void marks_order_streams(void **s) {
@@ -228,7 +239,8 @@ static void marks_order_streams(void **s) {
     assert_true(tp_stream_set_current(gpu, NULL));
     assert_false(tp_gpu_set_current((tp_device){gpu.type, 63}));
     assert_failed("invalid device ordinal");
-    tp_mark_free(first), tp_mark_free(second);
+    tp_mark_free(first);
+    tp_mark_free(second);
 }
 
 static void pinned_memory_is_kept_and_copied(void **s) {
@@ -256,7 +268,9 @@ static void pinned_memory_is_kept_and_copied(void **s) {
     tp_release(p);
     p = tp_pin_memory(t);
     assert_ptr_equal(p->data, was);
-    tp_release(p), tp_release(back), tpi_release(t);
+    tp_release(p);
+    tp_release(back);
+    tpi_release(t);
     tpi_gpu_free(gpu, block, 4000);
     tp_pinned_trim();
 }

@@ -130,7 +130,10 @@ static void check_sample(const operator_sample *sample, const tp_operator *op) {
     tp_dtype dtype = first_dtype(sample);
     at(sample, dtype, "without a detour");
     if (!make_arguments(sample, dtype, PLAIN, NULL, &here)) return;
-    if (!place_arguments(&here, gpu, &there)) return report_error("placing the arguments"), drop_arguments(&here);
+    if (!place_arguments(&here, gpu, &there)) {
+        report_error("placing the arguments");
+        return drop_arguments(&here);
+    }
     bool fine = call(&here, &want), random = call_was_random();
     int64_t before = tp_host_detours();
     if (!fine || !call(&there, &got)) {
@@ -147,7 +150,8 @@ static void check_sample(const operator_sample *sample, const tp_operator *op) {
         drop_results(&got);
     }
     if (fine) drop_results(&want);
-    drop_arguments(&there), drop_arguments(&here);
+    drop_arguments(&there);
+    drop_arguments(&here);
     (void)op;
 }
 
@@ -165,7 +169,8 @@ static tp_tensor *there(tp_tensor *t) {
 }
 
 static void assert_same(tp_tensor *on_gpu, tp_tensor *want) {
-    assert_non_null(on_gpu), assert_non_null(want);
+    assert_non_null(on_gpu);
+    assert_non_null(want);
     if (!same_bits(tp_to(on_gpu, .device = cpu), want)) fail_msg("%s", difference());
 }
 
@@ -198,13 +203,15 @@ static void test_orders(void **state) {
             }
             tp_unique_result a = tp_unique(x, .return_inverse = true, .return_counts = true),
                              b = tp_unique(y, .return_inverse = true, .return_counts = true);
-            assert_same(b.output, a.output), assert_same(b.inverse_indices, a.inverse_indices),
-                assert_same(b.counts, a.counts);
+            assert_same(b.output, a.output);
+            assert_same(b.inverse_indices, a.inverse_indices);
+            assert_same(b.counts, a.counts);
             tp_tensor *rows = tp_reshape(ties(6000, nan), TP_INTS(3000, 2)), *cells = there(rows);
             tp_unique_dim_result c = tp_unique_dim(rows, 0, .return_inverse = true, .return_counts = true),
                                  d = tp_unique_dim(cells, 0, .return_inverse = true, .return_counts = true);
-            assert_same(d.output, c.output), assert_same(d.inverse_indices, c.inverse_indices),
-                assert_same(d.counts, c.counts);
+            assert_same(d.output, c.output);
+            assert_same(d.inverse_indices, c.inverse_indices);
+            assert_same(d.counts, c.counts);
         }
 }
 
@@ -271,9 +278,10 @@ static void test_picks(void **state) {
     for (int turned = 0; turned < 2; turned++)
         TP_SCOPE {
             tp_tensor *x = floats(TP_INTS(6, 7, 8)), *far = there(x);
-            if (turned)
-                x = tp_permute(floats(TP_INTS(8, 6, 7)), TP_INTS(1, 2, 0)),
+            if (turned) {
+                x = tp_permute(floats(TP_INTS(8, 6, 7)), TP_INTS(1, 2, 0));
                 far = tp_permute(there(floats(TP_INTS(8, 6, 7))), TP_INTS(1, 2, 0));
+            }
             tp_tensor *a = tp_sub(counted(TP_INTS(5), 12), 6), *b = tp_sub(counted(TP_INTS(4, 1), 14), 7),
                       *c = counted(TP_INTS(5), 8), *m = tp_gt(x, 4);
             tp_tensor *lists[][3] = {{a, b, c},

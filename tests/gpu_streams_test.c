@@ -28,7 +28,9 @@ static int take_place(void **s) {
                                                                   : NULL;
     if (!there) return 0;
     gpu = (tp_device){(int16_t)there->type, 0};
-    driver = *there, stream_wait = driver.stream_wait, driver.stream_wait = watched_wait;
+    driver = *there;
+    stream_wait = driver.stream_wait;
+    driver.stream_wait = watched_wait;
     tpi_gpu_put_driver(&driver);
     return 0;
 }

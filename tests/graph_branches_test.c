@@ -29,7 +29,8 @@ static void make(network *n, bool tracked) {
             n->w[t][l] = tp_set_requires_grad(tp_mul(tp_randn(TP_INTS(WIDTH, WIDTH)), 0.1), tracked);
             n->b[t][l] = tp_set_requires_grad(tp_randn(TP_INTS(WIDTH)), tracked);
         }
-        n->mean[t] = tp_zeros(TP_INTS(WIDTH)), n->var[t] = tp_ones(TP_INTS(WIDTH));
+        n->mean[t] = tp_zeros(TP_INTS(WIDTH));
+        n->var[t] = tp_ones(TP_INTS(WIDTH));
     }
     n->input = tp_zeros(TP_INTS(ROWS, WIDTH));
     n->mean[0] = tp_select(n->input, 0, 0);
@@ -72,7 +73,8 @@ static void check_forward(int traits) {
     for (int i = 0; i < 3; i++)
         TP_SCOPE {
             network n, same;
-            make(&n, false), make(&same, false);
+            make(&n, false);
+            make(&same, false);
             tp_tensor *x = tp_randn(TP_INTS(ROWS, WIDTH)), *got = NULL;
             tp_manual_seed(RUNS);
             tp_compiled *g = capture(&n, x, traits);
@@ -87,8 +89,10 @@ static void check_forward(int traits) {
                     assert_true(tp_compiled_run(g, TP_LIST(x), &got));
                     tp_manual_seed(k);
                     assert_same(got, all_towers(&same, x, traits));
-                    for (int t = 0; t < TOWERS; t++)
-                        assert_same(n.mean[t], same.mean[t]), assert_same(n.var[t], same.var[t]);
+                    for (int t = 0; t < TOWERS; t++) {
+                        assert_same(n.mean[t], same.mean[t]);
+                        assert_same(n.var[t], same.var[t]);
+                    }
                 }
             tp_compiled_release(g);
         }
@@ -135,7 +139,8 @@ static void gradients_have_the_same_bits(void **state) {
     for (int i = 0; i < 3; i++)
         TP_SCOPE {
             network n, same;
-            make(&n, true), make(&same, true);
+            make(&n, true);
+            make(&same, true);
             tp_tensor *x = tp_randn(TP_INTS(ROWS, WIDTH)), *got = NULL;
             tp_compiled *g = capture(&n, x, PLAIN);
             assert_true(g->branches && g->branches->next); /* of the forward, and of the backward */
@@ -143,9 +148,10 @@ static void gradients_have_the_same_bits(void **state) {
             for (int k = 0; k < RUNS; k++) {
                 assert_true(tp_compiled_run(g, TP_LIST(x), &got));
                 assert_true(tp_backward(square_sum(got)) && tp_backward(square_sum(all_towers(&same, x, PLAIN))));
-                for (int t = 0; t < TOWERS; t++)
-                    assert_same(tp_grad(n.w[t][0]), tp_grad(same.w[t][0])),
-                        assert_same(tp_grad(n.b[t][1]), tp_grad(same.b[t][1]));
+                for (int t = 0; t < TOWERS; t++) {
+                    assert_same(tp_grad(n.w[t][0]), tp_grad(same.w[t][0]));
+                    assert_same(tp_grad(n.b[t][1]), tp_grad(same.b[t][1]));
+                }
             }
             tp_compiled_release(g);
         }
@@ -161,7 +167,10 @@ static tp_tensor *train(const network *n, tp_optimiser *o, tp_tensor *x) {
 static tp_optimiser *optimiser_of(network *n) {
     tp_tensor *list[4 * TOWERS];
     for (int t = 0; t < TOWERS; t++)
-        for (int l = 0; l < 2; l++) list[4 * t + 2 * l] = n->w[t][l], list[4 * t + 2 * l + 1] = n->b[t][l];
+        for (int l = 0; l < 2; l++) {
+            list[4 * t + 2 * l] = n->w[t][l];
+            list[4 * t + 2 * l + 1] = n->b[t][l];
+        }
     return tp_sgd(tp_list(4 * TOWERS, list), .lr = 1e-4);
 }
 
@@ -170,7 +179,8 @@ static void training_steps_have_the_same_bits(void **state) {
     for (int i = 0; i < 3; i++)
         TP_SCOPE {
             network n, same;
-            make(&n, true), make(&same, true);
+            make(&n, true);
+            make(&same, true);
             tp_optimiser *o = optimiser_of(&n), *p = optimiser_of(&same);
             tp_tensor *x = tp_randn(TP_INTS(ROWS, WIDTH)), *got = NULL;
             tp_manual_seed(1);
@@ -187,11 +197,14 @@ static void training_steps_have_the_same_bits(void **state) {
                 assert_true(tp_compiled_run(g, TP_LIST(x), &got));
                 tp_manual_seed(k);
                 assert_same(got, train(&same, p, x));
-                for (int t = 0; t < TOWERS; t++)
-                    assert_same(n.w[t][0], same.w[t][0]), assert_same(tp_grad(n.b[t][1]), tp_grad(same.b[t][1]));
+                for (int t = 0; t < TOWERS; t++) {
+                    assert_same(n.w[t][0], same.w[t][0]);
+                    assert_same(tp_grad(n.b[t][1]), tp_grad(same.b[t][1]));
+                }
             }
             tp_compiled_release(g);
-            tp_optimiser_free(o), tp_optimiser_free(p);
+            tp_optimiser_free(o);
+            tp_optimiser_free(p);
         }
     tp_set_num_interop_threads(0);
 }

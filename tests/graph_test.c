@@ -96,7 +96,10 @@ static void bounds_in_registers_have_the_same_bits(void **state) {
     static const float odd[] = {0, -0.0f, 1, -1, INFINITY, -INFINITY, NAN, -NAN, 7, 0.5f, -0.5f};
     enum { KINDS = sizeof odd / sizeof *odd, N = 8 * KINDS * KINDS + 5 };
     float a[N], b[N];
-    for (int i = 0; i < N; i++) a[i] = odd[i % KINDS], b[i] = odd[i / KINDS % KINDS];
+    for (int i = 0; i < N; i++) {
+        a[i] = odd[i % KINDS];
+        b[i] = odd[i / KINDS % KINDS];
+    }
     for (int which = 0; which < 9; which++)
         TP_SCOPE {
             tp_tensor *x = tp_from_data(a, TP_FLOAT32, TP_INTS(N)), *y = tp_from_data(b, TP_FLOAT32, TP_INTS(N)),
@@ -152,7 +155,9 @@ static void sums_of_chains_have_the_same_bits(void **state) {
                 tp_tensor *first = summed(which, x, y, &kept);
                 tp_compiled *g = tp_capture_end(c, TP_LIST(first, kept));
                 if (!g) fail_msg("%s", tp_error());
-                x = tp_randn(TP_INTS(rows, lengths[k])), y = tp_randn(TP_INTS(rows, lengths[k])), same = x;
+                x = tp_randn(TP_INTS(rows, lengths[k]));
+                y = tp_randn(TP_INTS(rows, lengths[k]));
+                same = x;
                 assert_true(tp_compiled_run(g, TP_LIST(x, y), z));
                 assert_same(z[0], summed(which, x, y, &same));
                 assert_same(z[1], same);
@@ -164,11 +169,27 @@ static void sums_of_chains_have_the_same_bits(void **state) {
  * since it is a result itself. */
 static int over_a_sum(int which, tp_tensor *x, tp_tensor **out) {
     tp_tensor *y = tp_cumsum(x, 1);
-    if (which == 0) return out[0] = tp_tanh(y), 1;
-    if (which == 1) return out[0] = tp_mul(tp_tanh(y), 0.5), 1;
-    if (which == 2) return out[0] = tp_mul(y, 2.0), out[1] = tp_sub(tp_exp(out[0]), y), 2;
-    if (which == 3) return out[0] = tp_mul(tp_tanh(y), 0.5), out[1] = y, 2;
-    return out[0] = tp_mul(tp_tanh(y), 0.5), out[1] = tp_sum(tp_t(y), .dim = TP_INTS(0)), 2;
+    if (which == 0) {
+        out[0] = tp_tanh(y);
+        return 1;
+    }
+    if (which == 1) {
+        out[0] = tp_mul(tp_tanh(y), 0.5);
+        return 1;
+    }
+    if (which == 2) {
+        out[0] = tp_mul(y, 2.0);
+        out[1] = tp_sub(tp_exp(out[0]), y);
+        return 2;
+    }
+    if (which == 3) {
+        out[0] = tp_mul(tp_tanh(y), 0.5);
+        out[1] = y;
+        return 2;
+    }
+    out[0] = tp_mul(tp_tanh(y), 0.5);
+    out[1] = tp_sum(tp_t(y), .dim = TP_INTS(0));
+    return 2;
 }
 
 static int results_over_operands(const tp_compiled *g) {
@@ -242,11 +263,13 @@ static void gradients_flow_and_parameters_stay_live(void **state) {
         assert_true(tp_backward(first)); /* the captured call keeps its own history */
         for (int i = 0; i < 3; i++) {
             tp_tensor *x2 = tp_randn(TP_INTS(4, 3)), *got = NULL;
-            tp_zero_grad(w), tp_zero_grad(b);
+            tp_zero_grad(w);
+            tp_zero_grad(b);
             tp_tensor *want = loss_of(x2, w, b);
             assert_true(tp_backward(want));
             tp_tensor *dw = tp_clone(tp_grad(w)), *db = tp_clone(tp_grad(b));
-            tp_zero_grad(w), tp_zero_grad(b);
+            tp_zero_grad(w);
+            tp_zero_grad(b);
             assert_true(tp_compiled_fits(g, TP_LIST(x2)));
             assert_true(tp_compiled_run(g, TP_LIST(x2), &got));
             assert_same(got, want);
@@ -355,31 +378,38 @@ static void put_all(tp_file *f, tp_saved *into, const char *key, tp_ints v) {
 static void put_a_value(tp_file *f, tp_saved *values, int64_t kind, int64_t number, int64_t rows) {
     tp_saved *v = tp_put_list(f, values, NULL);
     put_all(f, v, NULL, TP_INTS(kind, TP_FLOAT32, number, 0, 0));
-    put_all(f, v, NULL, TP_INTS(rows, 4)), put_all(f, v, NULL, TP_INTS(4, 1));
+    put_all(f, v, NULL, TP_INTS(rows, 4));
+    put_all(f, v, NULL, TP_INTS(4, 1));
 }
 static void put_a_rule(tp_file *f, tp_saved *rules, int64_t value, int64_t list, double factor) {
     tp_saved *rule = tp_put_list(f, rules, NULL), *path = tp_put_list(f, rule, NULL),
              *terms = tp_put_list(f, rule, NULL), *term = tp_put_list(f, terms, NULL);
     tp_put_text(f, path, NULL, "values");
-    tp_put_number(f, path, NULL, tp_int(value)), tp_put_number(f, path, NULL, tp_int(list)),
-        tp_put_number(f, path, NULL, tp_int(0));
-    tp_put_number(f, term, NULL, tp_float(factor)), put_all(f, term, NULL, TP_INTS(0));
+    tp_put_number(f, path, NULL, tp_int(value));
+    tp_put_number(f, path, NULL, tp_int(list));
+    tp_put_number(f, path, NULL, tp_int(0));
+    tp_put_number(f, term, NULL, tp_float(factor));
+    put_all(f, term, NULL, TP_INTS(0));
 }
 
 /* exp of (n, 4) and of (2 n + 1, 4), captured for an n of 3; n is from 1 to 40. A rule of list 7 leads nowhere. */
 static bool write_sized(const char *path, int64_t list) {
     tp_file *f = tp_new_file();
     tp_put_text(f, NULL, "format", "taper.graph 1");
-    put_all(f, NULL, "inputs", TP_INTS(0, 1)), put_all(f, NULL, "outputs", TP_INTS(2, 3));
+    put_all(f, NULL, "inputs", TP_INTS(0, 1));
+    put_all(f, NULL, "outputs", TP_INTS(2, 3));
     tp_saved *values = tp_put_list(f, NULL, "values"), *steps = tp_put_list(f, NULL, "steps"),
              *sizes = tp_put_dict(f, NULL, "sizes");
     for (int i = 0; i < 4; i++) put_a_value(f, values, i < 2 ? TPI_VALUE_INPUT : TPI_VALUE_MADE, i % 2, i % 2 ? 7 : 3);
     for (int i = 0; i < 2; i++) {
         tp_saved *step = tp_put_dict(f, steps, NULL);
-        tp_put_text(f, step, "kind", "map"), tp_put_text(f, step, "op", "exp");
-        put_all(f, step, "in", TP_INTS(i)), put_all(f, step, "out", TP_INTS(2 + i));
+        tp_put_text(f, step, "kind", "map");
+        tp_put_text(f, step, "op", "exp");
+        put_all(f, step, "in", TP_INTS(i));
+        put_all(f, step, "out", TP_INTS(2 + i));
         tp_put_number(f, step, "inplace", tp_truth(false));
-        tp_put_none(f, tp_put_list(f, step, "numbers"), NULL), tp_put_list(f, step, "params");
+        tp_put_none(f, tp_put_list(f, step, "numbers"), NULL);
+        tp_put_list(f, step, "params");
     }
     tp_saved *symbol = tp_put_list(f, tp_put_list(f, sizes, "symbols"), NULL),
              *places = tp_put_list(f, sizes, "places"), *rules = tp_put_list(f, sizes, "rules");
@@ -387,7 +417,8 @@ static bool write_sized(const char *path, int64_t list) {
     for (int i = 0; i < 3; i++) tp_put_number(f, symbol, NULL, tp_int((const int64_t[]){3, 1, 40}[i]));
     for (int i = 0; i < 2; i++) {
         tp_saved *dims = tp_put_list(f, places, NULL);
-        put_all(f, dims, NULL, TP_INTS(0, i ? 2 : 1, i)), tp_put_none(f, dims, NULL);
+        put_all(f, dims, NULL, TP_INTS(0, i ? 2 : 1, i));
+        tp_put_none(f, dims, NULL);
     }
     for (int i = 0; i < 4; i++) put_a_rule(f, rules, i, list, i % 2 ? 2 : 1);
     bool ok = tp_save_file(f, path);
@@ -487,7 +518,7 @@ static void a_whole_training_step(void **state) {
         tp_optimiser *o[2];
         for (int i = 0; i < 2; i++) {
             tp_manual_seed(3);
-            w[i] = tp_set_requires_grad(tp_randn(TP_INTS(5, 3)), true),
+            w[i] = tp_set_requires_grad(tp_randn(TP_INTS(5, 3)), true);
             b[i] = tp_set_requires_grad(tp_randn(TP_INTS(5)), true);
             o[i] = tp_adam(TP_LIST(w[i], b[i]), .lr = 0.05);
         }
@@ -502,7 +533,9 @@ static void a_whole_training_step(void **state) {
                 assert_true(tp_optimiser_set_option(o[0], 0, "lr", 0.5) && tp_optimiser_set_option(o[1], 0, "lr", 0.5));
             assert_true(tp_compiled_fits(g, TP_LIST(x)) && tp_compiled_run(g, TP_LIST(x), &got));
             assert_same(got, train_step(o[1], x, w[1], b[1]));
-            assert_same(w[0], w[1]), assert_same(b[0], b[1]), assert_same(tp_grad(w[0]), tp_grad(w[1]));
+            assert_same(w[0], w[1]);
+            assert_same(b[0], b[1]);
+            assert_same(tp_grad(w[0]), tp_grad(w[1]));
             assert_true(tp_requires_grad(got) && !tp_backward(got) && strstr(tp_error(), "second time"));
             tp_error_clear();
         }

@@ -49,7 +49,10 @@ static void a_png_holds_every_pixel(void **state) {
                       *back = tp_decode_png(file), *any = tp_decode_image(file);
             assert_same(back, image);
             assert_same(any, image);
-            tp_release(image), tp_release(file), tp_release(back), tp_release(any);
+            tp_release(image);
+            tp_release(file);
+            tp_release(back);
+            tp_release(any);
         }
 }
 
@@ -66,7 +69,8 @@ static void a_mode_says_which_channels(void **state) {
                              40); /* 0.2989 * 0 + 0.587 * 50 + 0.114 * 100 = 40.8, of which libpng drops the rest */
         tp_release(got);
     }
-    tp_release(image), tp_release(file);
+    tp_release(image);
+    tp_release(file);
 }
 
 static void a_jpeg_is_close(void **state) {
@@ -83,7 +87,10 @@ static void a_jpeg_is_close(void **state) {
         assert_int_equal(tp_size(gray, 0), 1);
         assert_null(tp_decode_jpeg(file, .mode = TP_IMAGE_RGB_ALPHA));
         assert_error(TP_ERR_RUNTIME, "a JPEG has no alpha");
-        tp_release(image), tp_release(file), tp_release(back), tp_release(gray);
+        tp_release(image);
+        tp_release(file);
+        tp_release(back);
+        tp_release(gray);
     }
 }
 
@@ -123,7 +130,9 @@ static void a_camera_turns_its_image(void **state) {
             assert_int_equal(bright, right == corner[o - 1].right && below == corner[o - 1].below);
         }
         assert_int_equal(tp_size(stored, 1), 16);
-        tp_release(file), tp_release(seen), tp_release(stored);
+        tp_release(file);
+        tp_release(seen);
+        tp_release(stored);
     }
     tp_release(image);
 }
@@ -148,14 +157,18 @@ static void palettes_interlace_and_16_bits(void **state) {
         assert_int_equal(at(image, c, 0, 1), second[c]);
     }
     assert_int_equal(tp_size(rgb, 0), 3);
-    tp_release(file), tp_release(image), tp_release(rgb);
+    tp_release(file);
+    tp_release(image);
+    tp_release(rgb);
 
-    file = bytes_of(interlaced16, sizeof interlaced16), image = tp_decode_image(file);
+    file = bytes_of(interlaced16, sizeof interlaced16);
+    image = tp_decode_image(file);
     if (!image) fail_msg("%s", tp_error());
     assert_int_equal(tp_dtype_of(image), TP_INT32);
     assert_true(tp_size(image, 0) == 1 && tp_size(image, 1) == 9 && tp_size(image, 2) == 9);
     for (int64_t i = 0; i < 81; i++) assert_int_equal(((int32_t *)image->data)[i], i * 800 + 7);
-    tp_release(file), tp_release(image);
+    tp_release(file);
+    tp_release(image);
 }
 
 static void files_are_read_and_written(void **state) {
@@ -174,7 +187,8 @@ static void files_are_read_and_written(void **state) {
         assert_int_equal(tp_size(tp_read_image(jpeg), 2), 7);
         assert_int_equal(tp_size(tp_read_image(path, .mode = TP_IMAGE_GRAY), 0), 1);
     }
-    unlink(path), unlink(jpeg);
+    unlink(path);
+    unlink(jpeg);
     assert_null(tp_read_image(path));
     assert_error(TP_ERR_IO, "read_image: could not open");
     assert_null(tp_read_file("/"));
@@ -209,7 +223,10 @@ static void wrong_arguments_are_refused(void **state) {
     assert_error(TP_ERR_RUNTIME, "expected a file's bytes as uint8");
     assert_null(tp_decode_png(flat, .mode = 7));
     assert_error(TP_ERR_VALUE, "expected 0 to 4, got 7");
-    tp_release(image), tp_release(flat), tp_release(none), tp_release(floats);
+    tp_release(image);
+    tp_release(flat);
+    tp_release(none);
+    tp_release(floats);
 }
 
 /* A header that promises a gigantic image must not cost gigabytes. */
@@ -222,7 +239,8 @@ static void a_bomb_is_refused(void **state) {
     for (int i = 0; i < 4; i++) header[17 + i] = (uint8_t)(sum >> (24 - 8 * i));
     assert_null(tp_decode_png(file));
     assert_error(TP_ERR_RUNTIME, "it claims more pixels than its bytes can hold");
-    tp_release(image), tp_release(file);
+    tp_release(image);
+    tp_release(file);
 }
 
 static void survive(tp_tensor *file) {
@@ -254,7 +272,8 @@ static void any_damage_is_survived(void **state) {
     }
     assert_int_equal(tpi_alloc_live(), live);
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) tp_release(files[k]);
-    tp_release(image), tp_release(plain);
+    tp_release(image);
+    tp_release(plain);
 }
 
 static void nothing_is_lost_when_memory_runs_out(void **state) {
@@ -276,7 +295,9 @@ static void nothing_is_lost_when_memory_runs_out(void **state) {
             assert_true(nth < 200);
             if (done && nth > 1) break;
         }
-    tp_release(image), tp_release(png), tp_release(jpeg);
+    tp_release(image);
+    tp_release(png);
+    tp_release(jpeg);
 }
 
 int main(void) {

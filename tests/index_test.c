@@ -40,7 +40,9 @@ static tp_tensor *scattered(tp_ints shape, tp_dtype dtype, int64_t below) {
     assert_non_null(t);
     uint64_t x = 88172645463325252u;
     for (int64_t i = 0; i < t->numel; i++) {
-        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
         if (dtype == TP_INT64)
             ((int64_t *)t->data)[i] = (int64_t)(x % (uint64_t)below);
         else
@@ -103,26 +105,33 @@ static void indices_side_by_side_stay_in_place(void **state) {
     (void)state;
     tp_tensor *x = counting(TP_INTS(2, 3, 4)), *i = LONGS(TP_INTS(2), 2, -3), *j = LONGS(TP_INTS(2), 0, 3);
     EXPECT(tpo_index(x, TP_LIST(NULL, i, j)), TP_INTS(2, 2), 8, 3, 20, 15);
-    tpi_release(x), tpi_release(i), tpi_release(j);
+    tpi_release(x);
+    tpi_release(i);
+    tpi_release(j);
 }
 
 static void indices_apart_come_first(void **state) {
     (void)state;
     tp_tensor *x = counting(TP_INTS(2, 3, 4)), *i = LONGS(TP_INTS(2), 0, 1), *j = LONGS(TP_INTS(2), 1, 3);
     EXPECT(tpo_index(x, TP_LIST(i, NULL, j)), TP_INTS(2, 3), 1, 5, 9, 15, 19, 23);
-    tpi_release(x), tpi_release(i), tpi_release(j);
+    tpi_release(x);
+    tpi_release(i);
+    tpi_release(j);
 }
 
 static void masks_pick_where_they_are_true(void **state) {
     (void)state;
     tp_tensor *x = counting(TP_INTS(2, 3)), *mask = tpo_gt(x, tp_operand_double(3.5)),
               *rows = tpi_empty(TP_INTS(2), TP_BOOL, cpu);
-    ((uint8_t *)rows->data)[0] = 0, ((uint8_t *)rows->data)[1] = 1;
+    ((uint8_t *)rows->data)[0] = 0;
+    ((uint8_t *)rows->data)[1] = 1;
     EXPECT(tpo_index(x, TP_LIST(mask)), TP_INTS(2), 4, 5);
     EXPECT(tpo_index(x, TP_LIST(rows)), TP_INTS(1, 3), 3, 4, 5);
     EXPECT_LONGS(tpo_nonzero(mask), TP_INTS(2, 2), 1, 1, 1, 2);
     expect_error(tpo_index(x, TP_LIST(NULL, rows)), "mask");
-    tpi_release(x), tpi_release(mask), tpi_release(rows);
+    tpi_release(x);
+    tpi_release(mask);
+    tpi_release(rows);
 }
 
 static void index_errors_name_index_dim_and_size(void **state) {
@@ -131,7 +140,8 @@ static void index_errors_name_index_dim_and_size(void **state) {
     expect_error(tpo_index(x, TP_LIST(NULL, i)), "index 3 is out of bounds for dimension 1 with size 3");
     expect_error(tpo_index_select(x, 0, i), "index 3 is out of bounds for dimension 0 with size 2");
     expect_error(tpo_select(x, 1, -4), "index -4 out of range for tensor of size [2, 3] at dimension 1");
-    tpi_release(x), tpi_release(i);
+    tpi_release(x);
+    tpi_release(i);
 }
 
 static void duplicates_add_up(void **state) {
@@ -143,7 +153,9 @@ static void duplicates_add_up(void **state) {
     EXPECT(tpo_index_add(x, 0, i, v, tp_float(0.5)), TP_INTS(3), 4, 0, 3.5f);
     EXPECT(tpo_scatter_reduce(x, 0, i, v, "amax", false), TP_INTS(3), 4, 0, 5);
     EXPECT(tpo_scatter_reduce(x, 0, i, v, "mean", false), TP_INTS(3), 8.0f / 3, 0, 3.5f);
-    tpi_release(x), tpi_release(i), tpi_release(v);
+    tpi_release(x);
+    tpi_release(i);
+    tpi_release(v);
 }
 
 static void writing_a_tensor_into_itself_is_refused(void **state) {
@@ -164,7 +176,9 @@ static void cat_promotes_and_skips_empty_vectors(void **state) {
               *none = tpi_empty(TP_INTS(0), TP_FLOAT32, cpu);
     EXPECT(tpo_cat(TP_LIST(a, none, b), 0), TP_INTS(2, 2), 1, 2, 0.5f, -1);
     EXPECT(tpo_cat(TP_LIST(a, b), -1), TP_INTS(1, 4), 1, 2, 0.5f, -1);
-    tpi_release(a), tpi_release(b), tpi_release(none);
+    tpi_release(a);
+    tpi_release(b);
+    tpi_release(none);
 }
 
 static void long_rows_cross_chunks(void **state) {
@@ -179,7 +193,9 @@ static void long_rows_cross_chunks(void **state) {
             if (((float *)c->data)[r * 50007 + k] != want)
                 fail_msg("row %lld, column %lld", (long long)r, (long long)k);
         }
-    tpi_release(a), tpi_release(b), tpi_release(c);
+    tpi_release(a);
+    tpi_release(b);
+    tpi_release(c);
 }
 
 /* ---- Sorting ---- */
@@ -212,7 +228,9 @@ static void long_rows_sort_like_short_ones(void **state) {
         assert_int_equal(v[i], from[at[i]]);
         if (i > 0) assert_true(v[i - 1] < v[i] || (v[i - 1] == v[i] && at[i - 1] < at[i]));
     }
-    tpi_release(out[0]), tpi_release(out[1]), tpi_release(x);
+    tpi_release(out[0]);
+    tpi_release(out[1]);
+    tpi_release(x);
 }
 
 /* The first of the largest, or the first NaN, wherever it stands: in lanes, behind them, in a later piece. */
@@ -231,7 +249,9 @@ static void extremes_say_where_the_first_one_stands(void **state) {
                 assert_true(tpo_max_dim(row, 0, false, found));
                 assert_int_equal(((int64_t *)found[1]->data)[0], at);
                 assert_memory_equal(found[0]->data, &most[round], sizeof(float));
-                tpi_release(row), tpi_release(found[0]), tpi_release(found[1]);
+                tpi_release(row);
+                tpi_release(found[0]);
+                tpi_release(found[1]);
             }
     tp_tensor *nothing_larger = FLOATS(TP_INTS(3), -INFINITY, -INFINITY, -INFINITY),
               *first = tpo_argmax(nothing_larger, 0, false);
@@ -289,7 +309,9 @@ static void thread_counts_do_not_show(void **state) {
         tpi_release(first);
     }
     tp_set_num_threads(0);
-    tpi_release(x), tpi_release(index), tpi_release(wide);
+    tpi_release(x);
+    tpi_release(index);
+    tpi_release(wide);
 }
 
 /* ---- Memory that runs out ---- */
@@ -313,7 +335,10 @@ static bool call_one(int which, tp_tensor *x, tp_tensor *index, tp_tensor *mask)
     case 8: ok = tpo_sort(x, 0, false, false, out); break;
     case 9: ok = tpo_unique(x, true, true, true, TP_NONE, out); break;
     case 10: ok = tpo_unique_dim(x, 1, true, true, true, out); break;
-    case 11: list = tpo_split(x, 1, 0), ok = list.v != NULL; break;
+    case 11:
+        list = tpo_split(x, 1, 0);
+        ok = list.v != NULL;
+        break;
     case 12: out[0] = tpo_quantile_scalar(x, 0.3, 0, false, "linear"); break;
     default: out[0] = tpo_histc(x, 4, tp_int(0), tp_int(0)); break;
     }
@@ -339,7 +364,11 @@ static void edges_answer_as_pytorch_does(void **state) {
     assert_true(tpo_histogram(two, 2, tp_no_floats(), NULL, false, counts));
     expect_floats(counts[0], TP_INTS(2), (const float[]){0, 2});
     expect_floats(counts[1], TP_INTS(3), (const float[]){1.5f, 2, 2.5f});
-    tpi_release(x), tpi_release(row), tpi_release(index), tpi_release(mask), tpi_release(two);
+    tpi_release(x);
+    tpi_release(row);
+    tpi_release(index);
+    tpi_release(mask);
+    tpi_release(two);
 }
 
 static void failing_allocations_leave_nothing_behind(void **state) {
@@ -361,7 +390,9 @@ static void failing_allocations_leave_nothing_behind(void **state) {
             if (done) break;
         }
     }
-    tpi_release(x), tpi_release(index), tpi_release(mask);
+    tpi_release(x);
+    tpi_release(index);
+    tpi_release(mask);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, remember_live, nothing_left)

@@ -136,7 +136,8 @@ static void large_files_take_zip64(void **state) {
     assert_true(saved);
     assert_file_holds("a", a);
     assert_file_holds("b", b);
-    tp_release(a), tp_release(b);
+    tp_release(a);
+    tp_release(b);
 }
 
 /* Written by np.savez_compressed: fortran float32 [[0, 1, 2], [3, 4, 5]] in Fortran order, big_endian '>i2' [1, -2,
@@ -179,7 +180,9 @@ static void numpys_files_are_read(void **state) {
     assert_file_holds("fortran", fortran);
     assert_file_holds("big_endian", shorts);
     assert_file_holds("truth", truth);
-    tp_release(fortran), tp_release(truth), tp_release(shorts);
+    tp_release(fortran);
+    tp_release(truth);
+    tp_release(shorts);
 }
 
 /* ---- Loading into tensors ---- */
@@ -192,7 +195,9 @@ static void loading_converts_and_counts_as_a_write(void **state) {
     assert_true(tp_load(path, 1, (const char *[]){"w"}, &turned));
     assert_true(((double *)into->data)[1] == 4 && ((double *)into->data)[2] == 2);
     assert_int_equal(tp_tensor_version(into), 1);
-    tp_release(saved), tp_release(into), tp_release(turned);
+    tp_release(saved);
+    tp_release(into);
+    tp_release(turned);
 }
 
 static void a_failed_load_changes_nothing(void **state) {
@@ -207,7 +212,10 @@ static void a_failed_load_changes_nothing(void **state) {
     assert_false(tp_load(path, 2, (const char *[]){"a", "c"}, (tp_tensor *[]){zeros, before}));
     assert_error(TP_ERR_VALUE, "no tensor named 'c'");
     assert_same(zeros, before);
-    tp_release(a), tp_release(b), tp_release(zeros), tp_release(before);
+    tp_release(a);
+    tp_release(b);
+    tp_release(zeros);
+    tp_release(before);
 }
 
 /* ---- Failures ---- */
@@ -249,7 +257,8 @@ static void a_full_disk_leaves_the_old_file(void **state) {
     assert_error(TP_ERR_IO, "could not write");
     assert_int_equal(files_in_folder(), files);
     assert_file_holds("a", old);
-    tp_release(old), tp_release(large);
+    tp_release(old);
+    tp_release(large);
 }
 
 static bool save_and_load(tp_tensor *from, tp_tensor *into) {
@@ -287,7 +296,10 @@ static void nothing_is_lost_when_memory_runs_out(void **state) {
         assert_int_equal(tpi_alloc_live(), live);
         tp_error_clear();
     }
-    tp_release(from), tp_release(turned), tp_release(into), tp_release(before);
+    tp_release(from);
+    tp_release(turned);
+    tp_release(into);
+    tp_release(before);
 }
 
 /* ---- Damage ---- */

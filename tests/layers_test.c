@@ -95,7 +95,10 @@ static void test_samples(void **state) {
         if (!only || !strcmp(only, layer_samples[i].layer)) run(&layer_samples[i]);
     const char *file = getenv("TAPER_LAYER_RESULTS");
     if (file && !tp_save(file, count, (const char *const *)names, tensors)) fail_msg("%s", tp_error());
-    for (int64_t i = 0; i < count; i++) free(names[i]), tp_release(tensors[i]);
+    for (int64_t i = 0; i < count; i++) {
+        free(names[i]);
+        tp_release(tensors[i]);
+    }
     count = 0;
 }
 
@@ -108,7 +111,8 @@ static void test_state_moves(void **state) {
         tp_module *a = NULL, *b = NULL;
         TP_SCOPE
             a = s->make(), b = s->make();
-        tp_module_train(a, false), tp_module_train(b, false);
+        tp_module_train(a, false);
+        tp_module_train(b, false);
         tp_state from = tp_module_state(a);
         if (!tp_module_load(b, from.n, from.names, from.tensors, true))
             fail_msg("%s(%s): %s", s->layer, s->text, tp_error());
@@ -126,7 +130,8 @@ static void test_state_moves(void **state) {
                              tp_error() ? tp_error() : "");
             }
         tp_state_free(from);
-        tp_module_release(a), tp_module_release(b);
+        tp_module_release(a);
+        tp_module_release(b);
     }
 }
 
@@ -152,7 +157,8 @@ static void test_resets(void **state) {
             for (int64_t k = 0; k < own.n; k++)
                 if (!weighted && !tp_equal(own.tensors[k], copy.tensors[k]))
                     fail_msg("%s(%s): '%s' is drawn otherwise", s->layer, s->text, own.names[k]);
-            tp_state_free(own), tp_state_free(copy);
+            tp_state_free(own);
+            tp_state_free(copy);
             tp_module_release(other);
         }
         tp_module_release(m);

@@ -27,8 +27,10 @@ static trial begin(tp_dtype dtype) {
     trial t = {.x = leaf(TP_INTS(STEPS, BATCH, FEATURES), dtype),
                .h0 = leaf(TP_INTS(1, BATCH, WIDTH), dtype),
                .c0 = leaf(TP_INTS(1, BATCH, WIDTH), dtype)};
-    t.weights[0] = leaf(TP_INTS(4 * WIDTH, FEATURES), dtype), t.weights[1] = leaf(TP_INTS(4 * WIDTH, WIDTH), dtype);
-    t.weights[2] = leaf(TP_INTS(4 * WIDTH), dtype), t.weights[3] = leaf(TP_INTS(4 * WIDTH), dtype);
+    t.weights[0] = leaf(TP_INTS(4 * WIDTH, FEATURES), dtype);
+    t.weights[1] = leaf(TP_INTS(4 * WIDTH, WIDTH), dtype);
+    t.weights[2] = leaf(TP_INTS(4 * WIDTH), dtype);
+    t.weights[3] = leaf(TP_INTS(4 * WIDTH), dtype);
     return t;
 }
 
@@ -41,7 +43,9 @@ static trial layer(tp_dtype dtype) {
     trial t = begin(dtype);
     tp_lstm_result r =
         tp_lstm(t.x, TP_LIST(t.h0, t.c0), (tp_tensors){t.weights, WEIGHTS}, true, 1, 0, true, false, false);
-    t.out = r.output, t.h = r.h_n, t.c = r.c_n;
+    t.out = r.output;
+    t.h = r.h_n;
+    t.c = r.c_n;
     backward(&t);
     return t;
 }
@@ -52,10 +56,13 @@ static trial cells(tp_dtype dtype) {
     for (int s = 0; s < STEPS; s++) {
         tp_lstm_cell_result r = tp_lstm_cell(tp_select(t.x, 0, s), TP_LIST(h, c), t.weights[0], t.weights[1],
                                              .b_ih = t.weights[2], .b_hh = t.weights[3]);
-        outs[s] = h = r.h, c = r.c;
+        outs[s] = h = r.h;
+        c = r.c;
     }
     tp_tensors all = {outs, STEPS};
-    t.out = tp_stack(all), t.h = h, t.c = c;
+    t.out = tp_stack(all);
+    t.h = h;
+    t.c = c;
     backward(&t);
     return t;
 }
@@ -72,9 +79,12 @@ static void same_as_cell_by_cell(void **state) {
             tp_dtype dtype = i ? TP_FLOAT64 : TP_FLOAT32;
             double within = i ? 1e-12 : 2e-5;
             trial a = layer(dtype), b = cells(dtype);
-            close_to(a.out, b.out, within), close_to(a.h, b.h, within), close_to(a.c, b.c, within);
-            close_to(tp_grad(a.x), tp_grad(b.x), within), close_to(tp_grad(a.h0), tp_grad(b.h0), within),
-                close_to(tp_grad(a.c0), tp_grad(b.c0), within);
+            close_to(a.out, b.out, within);
+            close_to(a.h, b.h, within);
+            close_to(a.c, b.c, within);
+            close_to(tp_grad(a.x), tp_grad(b.x), within);
+            close_to(tp_grad(a.h0), tp_grad(b.h0), within);
+            close_to(tp_grad(a.c0), tp_grad(b.c0), within);
             for (int w = 0; w < WEIGHTS; w++) close_to(tp_grad(a.weights[w]), tp_grad(b.weights[w]), 20 * within);
         }
 }

@@ -51,8 +51,10 @@ static void check_product(tp_dtype dtype, int64_t m, int64_t k, int64_t n, int l
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++) {
                 double sum = 0, size = 0;
-                for (int64_t l = 0; l < k; l++)
-                    sum += value(a, i, l) * value(b, l, j), size += fabs(value(a, i, l) * value(b, l, j));
+                for (int64_t l = 0; l < k; l++) {
+                    sum += value(a, i, l) * value(b, l, j);
+                    size += fabs(value(a, i, l) * value(b, l, j));
+                }
                 if (!tp_dtype_is_floating(dtype)) sum = wrapped(sum, dtype);
                 assert_true(fabs(value(c, i, j) - sum) <= tolerance(dtype, k) * (size + 1));
             }

@@ -78,7 +78,10 @@ static void check_forward(const operator_sample *sample, const tp_operator *op, 
     at(sample, dtype, variant_names[how]);
     if (!make_arguments(sample, dtype, how, NULL, &here)) return;
     if (how != PLAIN && (!here.varied || depends_on_strides(op->name))) return drop_arguments(&here);
-    if (!place_arguments(&here, meta, &there)) return report_error("placing the arguments"), drop_arguments(&here);
+    if (!place_arguments(&here, meta, &there)) {
+        report_error("placing the arguments");
+        return drop_arguments(&here);
+    }
     bool ok = call(&here, &want);
     if (!ok) tp_error_clear();
     if (!call(&there, &got)) {
@@ -91,7 +94,8 @@ static void check_forward(const operator_sample *sample, const tp_operator *op, 
         drop_results(&got);
     }
     if (ok) drop_results(&want);
-    drop_arguments(&there), drop_arguments(&here);
+    drop_arguments(&there);
+    drop_arguments(&here);
 }
 
 static bool evaluate(evaluation *e) { return call(&e->args, &e->results) && differentiate(e, false, WEIGHTS_ALL); }
@@ -110,7 +114,8 @@ static void check_backward(const operator_sample *sample, const tp_operator *op,
             for (int i = 0; i < here.n; i++) same_form(op->name, "gradient", i, there.grads[i], here.grads[i]);
     }
     tp_error_clear();
-    drop_evaluation(&there), drop_evaluation(&here);
+    drop_evaluation(&there);
+    drop_evaluation(&here);
 }
 
 static void check_sample(const operator_sample *sample, const tp_operator *op) {
@@ -183,8 +188,11 @@ static void test_no_numbers_are_drawn(void **state) {
     tp_manual_seed(7);
     TP_SCOPE {
         tp_tensor *x = tp_randn(TP_INTS(100), .device = meta);
-        tp_uniform_(x), tp_normal_(x), tp_bernoulli(x), tp_randperm(50, .device = meta),
-            tp_dropout(x, .p = 0.5, .training = true);
+        tp_uniform_(x);
+        tp_normal_(x);
+        tp_bernoulli(x);
+        tp_randperm(50, .device = meta);
+        tp_dropout(x, .p = 0.5, .training = true);
         assert_true(tp_ok());
         double got = tp_item(tp_rand(TP_INTS(1)));
         tp_manual_seed(7);

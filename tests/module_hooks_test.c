@@ -11,13 +11,16 @@ static bool doubles_input(tp_module *m, int64_t nargs, tp_value *args, void *con
     return true;
 }
 static bool doubles_first(tp_module *m, int64_t nargs, tp_value *args, void *context) {
-    (void)m, (void)nargs, (void)context;
+    (void)m;
+    (void)nargs;
+    (void)context;
     args[0] = tp_value_tensor(tp_mul(args[0].as.tensor, 2));
     return true;
 }
 static bool adds_one(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results,
                      void *context) {
-    (void)m, (void)args;
+    (void)m;
+    (void)args;
     ++*(int *)context;
     assert_int_equal(nargs + nresults, 2);
     results[0] = tp_value_tensor(tp_add(results[0].as.tensor, 1));
@@ -64,7 +67,10 @@ static void test_named_inputs(void **state) {
 }
 
 static bool refuses(tp_module *m, int64_t nargs, tp_value *args, void *context) {
-    (void)m, (void)nargs, (void)args, (void)context;
+    (void)m;
+    (void)nargs;
+    (void)args;
+    (void)context;
     return false;
 }
 static void test_hooks_can_stop(void **state) {
@@ -160,7 +166,9 @@ static double train_moving(bool moves) {
             loss = e ? tp_item(e) : NAN;
         }
     if (!tp_ok()) fail_msg("%s", tp_error());
-    tp_optimiser_free(sgd), tp_state_free(all), tp_module_release(net);
+    tp_optimiser_free(sgd);
+    tp_state_free(all);
+    tp_module_release(net);
     return loss;
 }
 static void test_training_moves(void **state) {

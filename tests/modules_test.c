@@ -87,7 +87,8 @@ static void check_layers(const int64_t *widths, int64_t layers, bool head, bool 
         }
     }
     if (!tp_ok()) fail_msg("%s", tp_error());
-    tp_state_free(all), tp_module_release(net);
+    tp_state_free(all);
+    tp_module_release(net);
 }
 
 static void test_sequential_is_its_layers(void **state) {
@@ -139,7 +140,8 @@ static void test_layers_and_saved_hooks(void **state) {
         for (int i = 0; i < 6; i++) assert_true(tp_allclose(plain[i], hooked[i], .atol = 1e-3));
     }
     if (!tp_ok()) fail_msg("%s", tp_error());
-    tp_state_free(all), tp_module_release(net);
+    tp_state_free(all);
+    tp_module_release(net);
 }
 
 /* A small network's training on some threads. */
@@ -160,7 +162,9 @@ static void train_shared(int threads, float *weights) {
             }
     }
     assert_true(tp_copy_out(tp_module_tensor(net, "0.weight"), weights, 64 * 128 * sizeof(float)));
-    tp_optimiser_free(adam), tp_state_free(parameters), tp_module_release(net);
+    tp_optimiser_free(adam);
+    tp_state_free(parameters);
+    tp_module_release(net);
     tp_set_num_threads(0);
 }
 
@@ -183,7 +187,8 @@ static void check_bits_of_repeats(int64_t rows, tp_module *net, int64_t in) {
     }
     tp_set_num_threads(0);
     if (!tp_ok()) fail_msg("%s", tp_error());
-    tp_state_free(all), tp_module_release(net);
+    tp_state_free(all);
+    tp_module_release(net);
 }
 
 static void test_unequal_layers_give_the_same_bits(void **state) {
@@ -276,7 +281,8 @@ static void test_own_module(void **state) {
         tp_module_requires_grad(net, false);
         assert_false(tp_requires_grad(tp_forward(net, tp_ones(TP_INTS(2, 3)))));
     }
-    tp_state_free(p), tp_state_free(s);
+    tp_state_free(p);
+    tp_state_free(s);
     assert_text(net, "Sequential(\n  (0): Block(\n    (inner): Linear(in_features=3, out_features=3, bias=True)\n  )\n "
                      " (1): Linear(in_features=3, out_features=1, bias=False)\n)");
 }
@@ -303,7 +309,8 @@ static void test_several_results(void **state) {
         tp_tensor *again = tp_forward(lstm, tp_ones(TP_INTS(5, 2, 3)), out[1].as.tensor, out[2].as.tensor);
         assert_int_equal(tp_size(again, 2), 4);
     }
-    tp_module_release(m), tp_module_release(lstm);
+    tp_module_release(m);
+    tp_module_release(lstm);
 }
 
 /* ---- state ---- */
@@ -331,8 +338,11 @@ static void test_loading(void **state) {
         assert_true(tp_module_load(b, 1, only, (tp_tensor *const[]){tp_ones(TP_INTS(3))}, false));
         ASSERT_VALUES(tp_module_tensor(b, "0.bias"), 1, 1, 1);
     }
-    tp_state_free(from), tp_state_free(other);
-    tp_module_release(a), tp_module_release(b), tp_module_release(c);
+    tp_state_free(from);
+    tp_state_free(other);
+    tp_module_release(a);
+    tp_module_release(b);
+    tp_module_release(c);
 }
 
 static void test_copies_and_dtypes(void **state) {
@@ -353,7 +363,8 @@ static void test_copies_and_dtypes(void **state) {
         assert_false(tp_module_to(b, TP_INT64));
         assert_error("floating");
     }
-    tp_module_release(a), tp_module_release(b);
+    tp_module_release(a);
+    tp_module_release(b);
 }
 
 /* ---- texts ---- */
@@ -412,7 +423,8 @@ static void test_mistakes(void **state) {
     assert_error("Linear has no parameter or buffer \"wight\"");
     assert_false(tp_module_add(net, "a.b", tp_nn_relu()));
     assert_error("module name can't be empty or contain \".\"");
-    tp_module_release(net), tp_module_release(unmade);
+    tp_module_release(net);
+    tp_module_release(unmade);
 }
 
 /* ---- no memory ---- */

@@ -97,12 +97,24 @@ static bool describe(int index, tpi_gpu_caps *caps) {
         .name = "a thread", .pci_bus = index + 1, .memory = 1 << 30, .warp = 1, .max_threads = 1, .units = 1};
     return true;
 }
-static void *raw_alloc(int index, size_t bytes) { return (void)index, malloc(bytes); }
-static void raw_free(int index, void *block) { (void)index, free(block); }
-static bool stream_new(int index, int priority, tpi_gpu_stream **s) {
-    return (void)index, (void)priority, *s = stream_start(), true;
+static void *raw_alloc(int index, size_t bytes) {
+    (void)index;
+    return malloc(bytes);
 }
-static void stream_free(int index, tpi_gpu_stream *s) { (void)index, (void)s; }
+static void raw_free(int index, void *block) {
+    (void)index;
+    free(block);
+}
+static bool stream_new(int index, int priority, tpi_gpu_stream **s) {
+    (void)index;
+    (void)priority;
+    *s = stream_start();
+    return true;
+}
+static void stream_free(int index, tpi_gpu_stream *s) {
+    (void)index;
+    (void)s;
+}
 static bool stream_sync(int index, tpi_gpu_stream *s) {
     (void)index;
     s = or_default(s);
@@ -110,9 +122,14 @@ static bool stream_sync(int index, tpi_gpu_stream *s) {
     return true;
 }
 static bool event_new(int index, bool timing, tpi_gpu_event **event) {
-    return (void)index, (void)timing, (*event = calloc(1, sizeof **event)) != NULL;
+    (void)index;
+    (void)timing;
+    return (*event = calloc(1, sizeof **event)) != NULL;
 }
-static void event_free(int index, tpi_gpu_event *event) { (void)index, free(event); }
+static void event_free(int index, tpi_gpu_event *event) {
+    (void)index;
+    free(event);
+}
 static bool event_record(int index, tpi_gpu_event *event, tpi_gpu_stream *s) {
     (void)index;
     event->stream = or_default(s);
@@ -137,7 +154,8 @@ static bool stream_wait(int index, tpi_gpu_stream *s, tpi_gpu_event *event) {
     (void)index;
     tpi_gpu_event *copy = malloc(sizeof *copy);
     *copy = *event;
-    return give(s, run_wait, copy), true;
+    give(s, run_wait, copy);
+    return true;
 }
 typedef struct copying {
     void *to;
@@ -174,10 +192,16 @@ static const tpi_gpu_driver driver = {.version = TPI_GPU_DRIVER_VERSION,
 
 /* ---- The device: the CPU's kernels, after what the current stream has to do ---- */
 static bool quiet(tp_device device) { return stream_sync(device.index, tpi_gpu_stream_of(device)); }
-static void *take(tp_device device, size_t bytes) { return (void)device, malloc(bytes + 1); }
+static void *take(tp_device device, size_t bytes) {
+    (void)device;
+    return malloc(bytes + 1);
+}
 static atomic_int freed;
 static void give_back(tp_device device, void *block, size_t bytes) {
-    (void)device, (void)bytes, atomic_fetch_add(&freed, 1), free(block);
+    (void)device;
+    (void)bytes;
+    atomic_fetch_add(&freed, 1);
+    free(block);
 }
 static bool to_host(tp_device device, void *host, const void *block, size_t bytes) {
     return quiet(device) && memcpy(host, block, bytes);
@@ -338,7 +362,10 @@ static void dies(int rank, int n) {
     begin(rank, n, 30);
     tp_tensor *t = full(1, TP_INTS(10));
     MUST(tp_dist_wait(tp_dist_all_reduce(NULL, t, TP_REDUCE_SUM)) && first(t) == (float)n);
-    if (rank == 1) usleep(200000), _exit(3);
+    if (rank == 1) {
+        usleep(200000);
+        _exit(3);
+    }
     double before = tpi_now();
     tp_work *w = tp_dist_all_reduce(NULL, t, TP_REDUCE_SUM);
     MUST(tp_work_wait(w, -1)); /* the stream waits */
@@ -351,7 +378,10 @@ static void dies(int rank, int n) {
 
 /* All have come, and one's data does not: the watcher says so, and what takes longer than the group's time ends the
  * job. */
-static void hold(void *context) { (void)context, usleep(2500000); }
+static void hold(void *context) {
+    (void)context;
+    usleep(2500000);
+}
 static void stalls(int rank, int n) {
     tp_dist_set_watcher(report, NULL, 30);
     begin(rank, n, 0.4);

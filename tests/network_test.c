@@ -66,7 +66,8 @@ static void hmac_of_rfc_4231(void **state) {
     check_hmac(key, 20, "Hi There", 8, "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
     check_hmac("Jefe", 4, "what do ya want for nothing?", 28,
                "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
-    memset(key, 0xaa, sizeof key), memset(data, 0xdd, sizeof data);
+    memset(key, 0xaa, sizeof key);
+    memset(data, 0xdd, sizeof data);
     check_hmac(key, 20, data, 50, "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe");
     check_hmac(key, 131, "Test Using Larger Than Block-Size Key - Hash Key First", 54,
                "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
@@ -140,8 +141,11 @@ static void strangers_stay_outside(void **state) {
     assert_true(friend && tp_store_get(friend, "a", &value, &n) && n == 1 && *value == '1');
     tp_store_free_data(value);
     assert_int_equal(tp_store_count(friend), 1);
-    tp_store_release(friend), tp_store_release(s);
-    close(silent), close(old), close(none);
+    tp_store_release(friend);
+    tp_store_release(s);
+    close(silent);
+    close(old);
+    close(none);
     unsetenv("TAPER_JOB_SECRET");
 }
 
@@ -219,7 +223,10 @@ static void a_proof_serves_once(void **state) {
     assert_true(tpi_net_send(again, heard, 48, tpi_now() + 10) && tpi_net_recv(again, answer, 80, tpi_now() + 10) &&
                 tpi_net_send(again, heard + 48, 32, tpi_now() + 10));
     assert_true(is_closed(again));
-    close(fd), close(again), close(pair[0]), close(pair[1]);
+    close(fd);
+    close(again);
+    close(pair[0]);
+    close(pair[1]);
     tp_store_release(s);
     unsetenv("TAPER_JOB_SECRET");
 }
@@ -243,7 +250,8 @@ static void secrets_that_are_none(void **state) {
     assert_false(tpi_job_key(&key));
     assert_true(strstr(tp_error(), "open to others") && strstr(tp_error(), "mode 640"));
     tp_error_clear();
-    close(fd), unlink(path);
+    close(fd);
+    unlink(path);
     assert_false(tpi_job_key(&key));
     tp_error_clear();
     unsetenv("TAPER_JOB_SECRET_FILE");
@@ -268,9 +276,13 @@ static void a_client_that_does_not_read_stalls_nobody(void **state) {
     assert_true(tpi_net_wait(deaf, POLLIN, tpi_now() + 10));
     tp_store *other = tp_store_tcp("127.0.0.1", port, false, 5);
     tp_store_set_timeout(other, 2);
-    for (int i = 0; i < 50; i++) assert_true(tp_store_get(other, "a", &value, &(size_t){0})), tp_store_free_data(value);
+    for (int i = 0; i < 50; i++) {
+        assert_true(tp_store_get(other, "a", &value, &(size_t){0}));
+        tp_store_free_data(value);
+    }
     assert_true(tp_store_set(other, "big", "", 0)); /* what is on its way stays whole */
-    assert_true(tp_store_get(s, "big", &value, &(size_t){1})), tp_store_free_data(value);
+    assert_true(tp_store_get(s, "big", &value, &(size_t){1}));
+    tp_store_free_data(value);
     tpi_store_reply reply;
     char *got = malloc(n);
     assert_true(tpi_net_recv(deaf, &reply, sizeof reply, tpi_now() + 10));
@@ -279,9 +291,11 @@ static void a_client_that_does_not_read_stalls_nobody(void **state) {
     assert_true(tpi_net_recv(deaf, got, n, tpi_now() + 30) && memcmp(got, big, n) == 0);
     ask_raw(deaf, TPI_STORE_CHECK, "a", 0); /* and is a client like others again */
     assert_true(tpi_net_recv(deaf, &reply, sizeof reply, tpi_now() + 10) && reply.status == TPI_STORE_DONE);
-    free(big), free(got);
+    free(big);
+    free(got);
     close(deaf);
-    tp_store_release(other), tp_store_release(s);
+    tp_store_release(other);
+    tp_store_release(s);
 }
 
 static void lengths_that_are_claimed_cost_nothing(void **state) {
@@ -305,9 +319,11 @@ static void lengths_that_are_claimed_cost_nothing(void **state) {
 
 static void a_quota(void **state) {
     (void)state;
-    setenv("TAPER_STORE_BYTES", "1000000", 1), setenv("TAPER_STORE_VALUE_BYTES", "400000", 1);
+    setenv("TAPER_STORE_BYTES", "1000000", 1);
+    setenv("TAPER_STORE_VALUE_BYTES", "400000", 1);
     tp_store *s = open_store();
-    unsetenv("TAPER_STORE_BYTES"), unsetenv("TAPER_STORE_VALUE_BYTES");
+    unsetenv("TAPER_STORE_BYTES");
+    unsetenv("TAPER_STORE_VALUE_BYTES");
     char *data = calloc(1, 500000), *value;
     size_t n;
     assert_false(tp_store_set(s, "a", data, 500000));
@@ -339,7 +355,8 @@ static void a_crowd_at_the_door(void **state) {
     tp_store *rank = tp_store_tcp("127.0.0.1", tp_store_port(s), false, 30);
     assert_true(rank && tp_store_check(rank, "a") == 1 && tp_store_check(s, "a") == 1);
     for (int i = 0; i < CROWD; i++) close(fds[i]);
-    tp_store_release(rank), tp_store_release(s);
+    tp_store_release(rank);
+    tp_store_release(s);
     unsetenv("TAPER_JOB_SECRET");
 }
 
@@ -362,12 +379,16 @@ static void at_the_address_that_the_job_uses(void **state) {
     assert_int_equal(strncmp(text, "127.0.0.1", 9), 0);
     tpi_listen_near("node7", "127.0.1.1", text); /* a name that means loopback on this host alone */
     assert_string_equal(text, "*");
-    setenv("RANK", "0", 1), setenv("WORLD_SIZE", "4", 1), setenv("LOCAL_WORLD_SIZE", "4", 1);
+    setenv("RANK", "0", 1);
+    setenv("WORLD_SIZE", "4", 1);
+    setenv("LOCAL_WORLD_SIZE", "4", 1);
     tpi_listen_near("node7", "127.0.1.1", text); /* but all ranks are on it */
     assert_int_equal(strncmp(text, "127.0.0.1", 9), 0);
     setenv("LOCAL_WORLD_SIZE", "2", 1);
     where("localhost", "*"); /* ranks are elsewhere, and know this host by another name */
-    unsetenv("RANK"), unsetenv("WORLD_SIZE"), unsetenv("LOCAL_WORLD_SIZE");
+    unsetenv("RANK");
+    unsetenv("WORLD_SIZE");
+    unsetenv("LOCAL_WORLD_SIZE");
     setenv("TAPER_SOCKET_IFNAME", "lo", 1);
     tpi_listen_near("10.0.0.1", "10.0.0.2", text);
     assert_int_equal(strncmp(text, "127.0.0.1", 9), 0);
@@ -378,12 +399,14 @@ static void at_the_address_that_the_job_uses(void **state) {
     where("10.0.0.1", "127.0.0.1 127.0.0.3");
     tp_store *s = tp_store_tcp("10.0.0.1", 0, true, 10);
     assert_non_null(s);
-    unsetenv("TAPER_SOCKET_IFNAME"), unsetenv("TAPER_LISTEN");
+    unsetenv("TAPER_SOCKET_IFNAME");
+    unsetenv("TAPER_LISTEN");
     tp_store *other = tp_store_tcp("127.0.0.3", tp_store_port(s), false, 10),
              *none = tp_store_tcp("127.0.0.2", tp_store_port(s), false, 0.2);
     assert_true(other && !none);
     tp_error_clear();
-    tp_store_release(other), tp_store_release(s);
+    tp_store_release(other);
+    tp_store_release(s);
 }
 
 int main(void) {

@@ -19,7 +19,9 @@ static tp_tensor *scattered(tp_ints shape) {
     assert_non_null(t);
     uint64_t x = 88172645463325252u;
     for (int64_t i = 0; i < t->numel; i++) {
-        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
         ((float *)t->data)[i] = (float)(x % 100003) / 50001.5f - 1.0f;
     }
     return t;
@@ -68,7 +70,9 @@ static void same_bits(call_fn call, tp_tensor *const *in, int n) {
             }
             tp_tensor *a = tpi_contiguous_data(first[i]), *b = tpi_contiguous_data(out[i]);
             assert_memory_equal(a->data, b->data, (size_t)a->numel * tpi_itemsize(a));
-            tp_release(a), tp_release(b), tp_release(out[i]);
+            tp_release(a);
+            tp_release(b);
+            tp_release(out[i]);
         }
     }
     for (int i = 0; i <= n; i++) tp_release(first[i]);
@@ -144,7 +148,10 @@ static void attention_sees_only_what_it_may(void **state) {
     memcpy(mask->data, (uint8_t[]){0, 0, 0, 1}, 4);
     out = tpo_scaled_dot_product_attention(q, q, v, mask, 0, false, 1.0, false);
     expect_near(out, 2, (float[]){0, 3}); /* a query that may see nothing gives zeros */
-    tp_release(out), tp_release(mask), tp_release(q), tp_release(v);
+    tp_release(out);
+    tp_release(mask);
+    tp_release(q);
+    tp_release(v);
 }
 
 static void batch_norm_moves_its_running_statistics(void **state) {
@@ -157,7 +164,10 @@ static void batch_norm_moves_its_running_statistics(void **state) {
     expect_near(mean, 1, (float[]){0.3f});
     expect_near(var, 1, (float[]){0.9f + 0.1f * 14.0f / 3.0f}); /* the unbiased variance */
     assert_true(tp_tensor_version(mean) > before);
-    tp_release(x), tp_release(y), tp_release(mean), tp_release(var);
+    tp_release(x);
+    tp_release(y);
+    tp_release(mean);
+    tp_release(var);
 }
 
 static void pooling_counts_as_pytorch_does(void **state) {
@@ -167,14 +177,17 @@ static void pooling_counts_as_pytorch_does(void **state) {
     assert_true(tpo_max_pool1d_with_indices(x, TP_INTS(2), TP_INTS(2), TP_INTS(0), TP_INTS(1), true, most));
     assert_true(((float *)most[0]->data)[1] == 4 && isnan(((float *)most[0]->data)[2])); /* a NaN wins its window */
     assert_int_equal(((int64_t *)most[1]->data)[2], 4);
-    tp_release(most[0]), tp_release(most[1]), tp_release(x);
+    tp_release(most[0]);
+    tp_release(most[1]);
+    tp_release(x);
     x = floats(TP_INTS(1, 1, 5), (float[]){1, 2, 3, 4, 5});
     tp_tensor *mean = tpo_avg_pool1d(x, TP_INTS(3), TP_INTS(2), TP_INTS(1), true, true);
     expect_near(mean, 3, (float[]){1, 3, 3}); /* the padding counts */
     tp_release(mean);
     mean = tpo_avg_pool1d(x, TP_INTS(3), TP_INTS(2), TP_INTS(1), true, false);
     expect_near(mean, 3, (float[]){1.5f, 3, 4.5f});
-    tp_release(mean), tp_release(x);
+    tp_release(mean);
+    tp_release(x);
 }
 
 static void repeated_rows_are_measured_whole(void **state) {
@@ -182,7 +195,9 @@ static void repeated_rows_are_measured_whole(void **state) {
     tp_tensor *a = floats(TP_INTS(1, 2), (float[]){1, 1}), *b = floats(TP_INTS(2, 1), (float[]){3, 4});
     tp_tensor *along = tpo_cosine_similarity(a, b, 0, 1e-8); /* a's row stands twice along dim 0: ones against 3, 4 */
     expect_near(along, 2, (float[]){0.98994949f, 0.98994949f});
-    tp_release(along), tp_release(a), tp_release(b);
+    tp_release(along);
+    tp_release(a);
+    tp_release(b);
 }
 
 static void edges_are_repeated_when_nothing_else_is_left(void **state) {
@@ -190,7 +205,8 @@ static void edges_are_repeated_when_nothing_else_is_left(void **state) {
     tp_tensor *x = floats(TP_INTS(1, 1, 4), (float[]){0, 1, 2, 3}),
               *padded = tpo_pad(x, TP_INTS(-4, 5), "replicate", NAN);
     expect_near(padded, 5, (float[]){3, 3, 3, 3, 3});
-    tp_release(padded), tp_release(x);
+    tp_release(padded);
+    tp_release(x);
 }
 
 static void channels_last_survives(void **state) {
@@ -203,7 +219,12 @@ static void channels_last_survives(void **state) {
     assert_true(tp_is_contiguous_as(b, TP_CHANNELS_LAST));
     tp_tensor *back = tpi_contiguous_data(b);
     expect_near(back, a->numel, (float *)a->data);
-    tp_release(plain), tp_release(x), tp_release(w), tp_release(a), tp_release(b), tp_release(back);
+    tp_release(plain);
+    tp_release(x);
+    tp_release(w);
+    tp_release(a);
+    tp_release(b);
+    tp_release(back);
 }
 
 /* ---- No memory: every allocation fails in turn; the call answers NULL with an error, nothing leaks ---- */
@@ -266,7 +287,8 @@ static void exponentials_do_not_depend_on_their_neighbours(void **state) {
     for (int i = 0; i < N; i++) {
         tp_tensor *one = floats(TP_INTS(1), &x[i]), *alone = tpo_exp(one);
         assert_memory_equal(alone->data, &together[i], sizeof(float));
-        tpi_release(one), tpi_release(alone);
+        tpi_release(one);
+        tpi_release(alone);
         const double want = exp((double)x[i]), least = 0x1p-149;
         if (isnan(x[i]))
             assert_true(isnan(together[i]));
@@ -276,7 +298,8 @@ static void exponentials_do_not_depend_on_their_neighbours(void **state) {
             assert_true(fabs((double)together[i] - want) <=
                         1.1 * (want > 0 ? fmax(ldexp(1, ilogb(want) - 23), least) : least));
     }
-    tpi_release(t), tpi_release(all);
+    tpi_release(t);
+    tpi_release(all);
 }
 
 /* Along rows, of whole groups of lanes and others, and along columns. */
@@ -298,7 +321,8 @@ static void shares_may_be_denormal(void **state) {
             assert_true(fabs((double)((float *)(void *)y->data)[i * apart] - want) <=
                         fmax(1e-6 * want, 0x1p-148)); /* it is rounded twice */
         }
-        tpi_release(t), tpi_release(y);
+        tpi_release(t);
+        tpi_release(y);
         free(x);
     }
 }

@@ -41,8 +41,11 @@ static void nodes_are_one_address_each(void **state) {
         assert_ptr_equal(tp_node_binding(mul), &gone);
         assert_null(tp_node_binding(add));
         tp_node_release(tp_node_retain(add));
-        tp_node_release(add), tp_node_release(again), tp_node_release(mul), tp_node_release(leaf),
-            tp_node_release(accumulator);
+        tp_node_release(add);
+        tp_node_release(again);
+        tp_node_release(mul);
+        tp_node_release(leaf);
+        tp_node_release(accumulator);
     }
     assert_int_equal(gone, 1);
 }
@@ -73,7 +76,8 @@ static void say(const char *word) {
 }
 
 static tp_tensor *tensor_hook(tp_tensor *grad, void *context) {
-    (void)grad, (void)context;
+    (void)grad;
+    (void)context;
     say("tensor");
     return NULL;
 }
@@ -84,14 +88,16 @@ static bool accumulated(tp_tensor *leaf, void *context) {
     return true;
 }
 static tp_hook_result before(tp_tensors grad_inputs, tp_tensors grad_outputs, tp_tensor **replaced, void *context) {
-    (void)replaced, (void)context;
+    (void)replaced;
+    (void)context;
     say("before");
     assert_int_equal(grad_inputs.n, 0);
     ASSERT_VALUES(grad_outputs.v[0], 2, 2);
     return TP_HOOK_KEEP;
 }
 static tp_hook_result after(tp_tensors grad_inputs, tp_tensors grad_outputs, tp_tensor **replaced, void *context) {
-    (void)replaced, (void)context;
+    (void)replaced;
+    (void)context;
     say("after");
     assert_int_equal(grad_inputs.n, 0);
     ASSERT_VALUES(grad_outputs.v[0], 2, 2);
@@ -133,16 +139,23 @@ static tp_hook_result ten_times(tp_tensors grad_inputs, tp_tensors grad_outputs,
     return TP_HOOK_REPLACE;
 }
 static tp_hook_result nothing(tp_tensors grad_inputs, tp_tensors grad_outputs, tp_tensor **replaced, void *context) {
-    (void)grad_inputs, (void)grad_outputs, (void)replaced, (void)context;
+    (void)grad_inputs;
+    (void)grad_outputs;
+    (void)replaced;
+    (void)context;
     return TP_HOOK_REPLACE;
 }
 static tp_hook_result too_large(tp_tensors grad_inputs, tp_tensors grad_outputs, tp_tensor **replaced, void *context) {
-    (void)grad_inputs, (void)grad_outputs, (void)context;
+    (void)grad_inputs;
+    (void)grad_outputs;
+    (void)context;
     replaced[0] = tp_zeros(TP_INTS(5));
     return TP_HOOK_REPLACE;
 }
 static tp_hook_result fails(tp_tensors grad_inputs, tp_tensors grad_outputs, tp_tensor **replaced, void *context) {
-    (void)grad_inputs, (void)grad_outputs, (void)context;
+    (void)grad_inputs;
+    (void)grad_outputs;
+    (void)context;
     replaced[0] = tp_zeros(TP_INTS(2));
     return TP_HOOK_FAILED;
 }
@@ -378,7 +391,8 @@ static const char *describe(void *trace, const tp_node *node, void *context) {
     return text;
 }
 static void drop_trace(void *trace, void *context) {
-    (void)trace, (void)context;
+    (void)trace;
+    (void)context;
     traces--;
 }
 
@@ -469,7 +483,8 @@ static void gradients_that_did_not_come_are_null_or_zeros(void **state) {
             assert_string_equal(tp_node_name(node), "TwoBackward");
             assert_ptr_equal(tp_function_context(tp_node_function(node)), &t);
             assert_false(tp_requires_grad(out[2]));
-            tp_node_release(node), tp_node_release(t.node);
+            tp_node_release(node);
+            tp_node_release(t.node);
             assert_true(tp_backward(tp_sum(out[0])));
             ASSERT_VALUES(tp_grad(x), 2, 4);
             assert_true(t.saw_null == !i);
@@ -481,20 +496,26 @@ static void gradients_that_did_not_come_are_null_or_zeros(void **state) {
 
 static bool same_forward(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs,
                          int64_t noutputs) {
-    (void)call, (void)context, (void)noutputs;
+    (void)call;
+    (void)context;
+    (void)noutputs;
     outputs[0] = tp_retain(inputs.v[0]);
     return true;
 }
 static bool dirty_forward(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs,
                           int64_t noutputs) {
-    (void)context, (void)noutputs;
+    (void)context;
+    (void)noutputs;
     tp_function_mark_dirty(call, 0);
     outputs[0] = tp_mul(inputs.v[0], 1);
     return true;
 }
 static bool same_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs,
                           tp_tensor **grad_inputs, int64_t ninputs) {
-    (void)call, (void)context, (void)noutputs, (void)ninputs;
+    (void)call;
+    (void)context;
+    (void)noutputs;
+    (void)ninputs;
     grad_inputs[0] = tp_mul(grads[0], 5);
     return true;
 }
@@ -527,12 +548,24 @@ static void an_input_returned_as_it_is_becomes_a_view(void **state) {
 /* ---- Without memory ---- */
 
 static tp_hook_result keep_all(tp_tensors grad_inputs, tp_tensors grad_outputs, tp_tensor **replaced, void *context) {
-    (void)grad_inputs, (void)grad_outputs, (void)replaced, (void)context;
+    (void)grad_inputs;
+    (void)grad_outputs;
+    (void)replaced;
+    (void)context;
     return TP_HOOK_KEEP;
 }
-static void *pack_quietly(tp_tensor *t, void *context) { return (void)context, tp_own(tp_detach(t)); }
-static tp_tensor *unpack_quietly(void *packed, void *context) { return (void)context, tp_retain(packed); }
-static void drop_quietly(void *packed, void *context) { (void)context, tp_release(packed); }
+static void *pack_quietly(tp_tensor *t, void *context) {
+    (void)context;
+    return tp_own(tp_detach(t));
+}
+static tp_tensor *unpack_quietly(void *packed, void *context) {
+    (void)context;
+    return tp_retain(packed);
+}
+static void drop_quietly(void *packed, void *context) {
+    (void)context;
+    tp_release(packed);
+}
 
 static void a_bit_of_everything(void) {
     const tp_function same = {.size = sizeof same, .name = "Same", .forward = same_forward, .backward = same_backward};

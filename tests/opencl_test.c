@@ -137,7 +137,10 @@ static void streams_wait_for_events_and_take_times(void **s) {
     assert_true(driver->event_sync(0, to) && driver->event_elapsed(0, from, to, &milliseconds));
     assert_true(milliseconds >= 0 && milliseconds < 60000);
     assert_true(driver->device_sync(0));
-    driver->event_free(0, from), driver->event_free(0, to), driver->stream_free(0, one), driver->stream_free(0, two);
+    driver->event_free(0, from);
+    driver->event_free(0, to);
+    driver->stream_free(0, one);
+    driver->stream_free(0, two);
     driver->free(0, x);
 }
 

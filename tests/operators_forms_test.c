@@ -93,7 +93,9 @@ static void check_inplace_values(const operator_sample *sample, tp_dtype dtype, 
         drop_snapshot(&before);
     }
     tp_error_clear();
-    drop_results(&want), drop_arguments(&plain), drop_arguments(&args);
+    drop_results(&want);
+    drop_arguments(&plain);
+    drop_arguments(&args);
 }
 
 /* The gradients of the weighted result: plain; in place on a copy of self; in place on a part of a larger tensor. */
@@ -148,7 +150,8 @@ static void check_inplace_gradients(const operator_sample *sample, const tp_oper
         return;
     if (!make_arguments(sample, TP_FLOAT64, PLAIN, NULL, &args)) return;
     bool fits = args.values[0].kind == TP_K_TENSOR && call(&args, &plain) && fits_self(&args, &plain);
-    drop_results(&plain), drop_arguments(&args);
+    drop_results(&plain);
+    drop_arguments(&args);
     for (form form = IN_PLACE; fits && form <= IN_PLACE_ON_VIEW; form++) {
         tp_tensor *want[MAX_TENSORS] = {NULL}, *got[MAX_TENSORS] = {NULL};
         int n, m;
@@ -156,7 +159,10 @@ static void check_inplace_gradients(const operator_sample *sample, const tp_oper
         if (gradients_by(FUNCTIONAL, sample, want, &n) && gradients_by(form, sample, got, &m))
             for (int i = 0; i < n; i++)
                 if (!same_gradient(got[i], want[i])) report("the gradient of tensor %d: %s", i, difference());
-        for (int i = 0; i < MAX_TENSORS; i++) tp_release(want[i]), tp_release(got[i]);
+        for (int i = 0; i < MAX_TENSORS; i++) {
+            tp_release(want[i]);
+            tp_release(got[i]);
+        }
     }
 }
 
@@ -208,7 +214,10 @@ static tp_tensor *make_out(const tp_tensor *like, int kind) {
     if (kind == 1) return tpi_empty(TP_INTS(0), (tp_dtype)like->dtype, cpu);
     if (kind == 0) return tpi_empty(tpi_shape(like), (tp_dtype)like->dtype, cpu);
     int64_t strides[TP_MAX_DIMS], next = 2;
-    for (int d = 0; d < like->ndim; d++) strides[d] = next, next *= like->shape[d] ? like->shape[d] : 1;
+    for (int d = 0; d < like->ndim; d++) {
+        strides[d] = next;
+        next *= like->shape[d] ? like->shape[d] : 1;
+    }
     return tpi_empty_strided(tpi_shape(like), tp_ints_view(strides, like->ndim), (tp_dtype)like->dtype, cpu);
 }
 
@@ -272,7 +281,8 @@ static void expect_error(const arguments *args, const char *words) {
     drop_snapshot(&before);
     tp_tensor *one = tp_scalar_tensor_of(tp_float(1), TP_FLOAT32), *two = tp_add(one, one);
     if (!two || tp_item(two) != 2) report_error("the thread is not fit to go on");
-    tp_release(one), tp_release(two);
+    tp_release(one);
+    tp_release(two);
 }
 
 static void error_sample(const operator_sample *sample, const tp_operator *op) {

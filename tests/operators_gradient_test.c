@@ -23,7 +23,9 @@ static double weigh(const tp_tensor *t, uint64_t seed) {
     tp_tensor *w = weights_like(t, seed);
     double *x = numbers_of(t), *y = w ? numbers_of(w) : NULL, sum = 0;
     for (int64_t i = 0; x && y && i < 2 * t->numel; i++) sum += x[i] * y[i];
-    free(x), free(y), tp_release(w);
+    free(x);
+    free(y);
+    tp_release(w);
     return sum;
 }
 
@@ -45,7 +47,8 @@ static bool evaluate(const operator_sample *sample, tp_dtype dtype, variant how,
     if (nudge) move(e->args.tensors[nudge->tensor], nudge->at, nudge->by);
     if (call(&e->args, &e->results)) return true;
     report_error("failed");
-    return drop_evaluation(e), false;
+    drop_evaluation(e);
+    return false;
 }
 
 static bool differentiate_or_report(evaluation *e, bool create_graph, weighting how) {
@@ -70,7 +73,8 @@ static bool loss_at(const operator_sample *sample, tp_dtype dtype, nudge where, 
         fine = evaluate(sample, dtype, PLAIN, &where, &e);
     if (!fine) return false;
     *loss = loss_of(&e);
-    return drop_evaluation(&e), true;
+    drop_evaluation(&e);
+    return true;
 }
 
 static bool close_enough(double got, double want) {
@@ -106,13 +110,14 @@ static bool check_first(const operator_sample *sample, tp_dtype dtype) {
     bool fine = differentiate_or_report(&e, false, WEIGHTS_ALL);
     for (int i = 0; fine && i < e.n; i++) {
         const tp_tensor *t = e.args.tensors[e.which[i]], *g = e.grads[i];
-        if (g && !same_kind(g, t))
-            report("the gradient of %s: %s", e.args.op->args[e.args.argument[e.which[i]]].name, difference()),
-                fine = false;
-        else
+        if (g && !same_kind(g, t)) {
+            report("the gradient of %s: %s", e.args.op->args[e.args.argument[e.which[i]]].name, difference());
+            fine = false;
+        } else
             fine = check_tensor(sample, dtype, &e.args, e.which[i], g, loss_at, "first");
     }
-    return drop_evaluation(&e), fine;
+    drop_evaluation(&e);
+    return fine;
 }
 
 /* ---- Second derivatives: of the first gradients, weighted in turn ---- */
@@ -126,7 +131,8 @@ static bool gradient_at(const operator_sample *sample, tp_dtype dtype, nudge whe
     *value = 0;
     for (int i = 0; fine && i < e.n; i++)
         if (e.grads[i]) *value += weigh(e.grads[i], SECOND_SEED + (uint64_t)i);
-    return drop_evaluation(&e), fine;
+    drop_evaluation(&e);
+    return fine;
 }
 
 static void check_second(const operator_sample *sample, tp_dtype dtype) {
@@ -137,12 +143,16 @@ static void check_second(const operator_sample *sample, tp_dtype dtype) {
     bool fine = differentiate_or_report(&e, true, WEIGHTS_ALL);
     for (int i = 0; fine && i < e.n; i++) {
         inputs[i] = e.args.tensors[e.which[i]];
-        if (e.grads[i] && tp_requires_grad(e.grads[i]))
-            outputs[n] = e.grads[i], weights[n++] = weights_like(e.grads[i], SECOND_SEED + (uint64_t)i);
+        if (e.grads[i] && tp_requires_grad(e.grads[i])) {
+            outputs[n] = e.grads[i];
+            weights[n++] = weights_like(e.grads[i], SECOND_SEED + (uint64_t)i);
+        }
     }
     tp_grad_options options = {.size = sizeof options, .allow_unused = true};
-    if (fine && n && !tp_gradients((tp_tensors){outputs, n}, (tp_tensors){inputs, e.n}, weights, seconds, &options))
-        report_error("backward of the backward failed"), fine = false;
+    if (fine && n && !tp_gradients((tp_tensors){outputs, n}, (tp_tensors){inputs, e.n}, weights, seconds, &options)) {
+        report_error("backward of the backward failed");
+        fine = false;
+    }
     for (int i = 0; fine && i < e.n; i++)
         fine = check_tensor(sample, dtype, &e.args, e.which[i], seconds[i], gradient_at, "second");
     for (int i = 0; i < n; i++) tp_release(weights[i]);
@@ -159,7 +169,8 @@ static bool suits(const operator_sample *sample, tp_dtype dtype, variant how) {
     bool fine = make_arguments(sample, dtype, how, NULL, &args) && call(&args, &results);
     if (fine) drop_results(&results);
     tp_error_clear();
-    return drop_arguments(&args), fine;
+    drop_arguments(&args);
+    return fine;
 }
 
 static void check_layouts(const operator_sample *sample, tp_dtype dtype) {

@@ -103,7 +103,10 @@ static bool hostile_list(int which, tp_ints given, tp_value *out) {
 
 static tp_tensor *filled(tp_ints shape, tp_dtype dtype, tp_scalar value) {
     tp_tensor *t = tpi_empty(shape, dtype, (tp_device){TP_CPU, 0});
-    if (t && !tpi_fill_data(t, value)) tpi_release(t), t = NULL;
+    if (t && !tpi_fill_data(t, value)) {
+        tpi_release(t);
+        t = NULL;
+    }
     return t;
 }
 
@@ -151,9 +154,10 @@ static bool hostile_tensors(int which, tp_tensors given, tp_value *out, tp_tenso
     int64_t n = given.n < MOST_ITEMS ? given.n : MOST_ITEMS;
     bool made = false;
     for (int64_t i = 0; i < n; i++) items[i] = given.v[i];
-    if (which == 0)
-        n = 0, made = true;
-    else if (n)
+    if (which == 0) {
+        n = 0;
+        made = true;
+    } else if (n)
         items[(which - 1) / TENSORS % n] = *own =
             hostile_tensor((which - 1) % TENSORS, items[(which - 1) / TENSORS % n], &made);
     *out = tp_value_tensors((tp_tensors){items, n});
@@ -202,11 +206,17 @@ static void call_and_forget(const operator_sample *sample, arguments *args) {
 static bool one_case(const operator_sample *sample, int argument, int which) {
     arguments args;
     int positions[MAX_TENSORS];
-    if (!make_arguments(sample, first_dtype(sample), PLAIN, NULL, &args)) return tp_error_clear(), false;
+    if (!make_arguments(sample, first_dtype(sample), PLAIN, NULL, &args)) {
+        tp_error_clear();
+        return false;
+    }
     if (args.op->differentiable && which % 2) want_gradients(sample, &args, positions);
     tp_tensor *own = NULL;
     bool made = exchange(which, args.op->args[argument].type, &args.values[argument], &own);
-    if (made) start_clock(), call_and_forget(sample, &args);
+    if (made) {
+        start_clock();
+        call_and_forget(sample, &args);
+    }
     tp_release(own);
     drop_arguments(&args);
     tp_error_clear();
@@ -226,7 +236,9 @@ static void run_from(place *at, const struct place from) {
         int nargs = (int)tp_find_operator(sample->op)->nargs;
         for (int k = first ? from.argument : 0; k < nargs; k++, first = false)
             for (int w = first ? from.which : 0;; w++, first = false) {
-                at->sample = s, at->argument = k, at->which = w;
+                at->sample = s;
+                at->argument = k;
+                at->which = w;
                 if (!one_case(sample, k, w)) break;
                 at->calls++;
             }

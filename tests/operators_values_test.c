@@ -116,9 +116,12 @@ static void compare_layouts(const operator_sample *sample, const tp_operator *op
         if (args.varied && how == EXPANDED && make_arguments(sample, dtype, REPEATED, NULL, &repeated)) {
             bool worked = call(&repeated, &want); /* repeated values may not suit the operator */
             tp_error_clear();
-            if (worked && call_or_report(&args, &got))
-                compare_results(op, &got, &want, tolerance_of(dtype) / 4), drop_results(&got);
-            drop_results(&want), drop_arguments(&repeated);
+            if (worked && call_or_report(&args, &got)) {
+                compare_results(op, &got, &want, tolerance_of(dtype) / 4);
+                drop_results(&got);
+            }
+            drop_results(&want);
+            drop_arguments(&repeated);
         } else if (args.varied && call_or_report(&args, &got)) {
             compare_results(op, &got, plain, tolerance_of(dtype) / 4);
             drop_results(&got);
@@ -140,7 +143,8 @@ static void every_dtype_and_layout(const operator_sample *sample, const tp_opera
             compare_layouts(sample, op, dtype, &got);
             drop_results(&got);
         }
-        drop_arguments(&args), drop_arguments(&before);
+        drop_arguments(&args);
+        drop_arguments(&before);
     }
 }
 

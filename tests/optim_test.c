@@ -84,7 +84,9 @@ static void groups_and_options(void **state) {
         assert_ptr_equal(tp_optimiser_params(sgd, 1).v[1], c);
         assert_true(tp_optimiser_set_option(sgd, 1, "lr", 0.25));
         assert_true(tp_optimiser_option(sgd, 0, "lr") == 0.5 && tp_optimiser_option(sgd, 1, "lr") == 0.25);
-        tp_set_grad(a, VECTOR(1)), tp_set_grad(b, VECTOR(2)); /* c has none: it stays */
+        /* c has none: it stays */
+        tp_set_grad(a, VECTOR(1));
+        tp_set_grad(b, VECTOR(2));
         assert_true(tp_step(sgd));
         ASSERT_VALUES(a, 0.5f);
         ASSERT_VALUES(b, 0.5f);
@@ -154,7 +156,8 @@ static void state_by_name(void **state) {
         tp_set_grad(q, g);
         assert_true(tp_step(one) && tp_step(two));
         float a[2], b[2];
-        tp_copy_out(p, a, sizeof a), tp_copy_out(q, b, sizeof b);
+        tp_copy_out(p, a, sizeof a);
+        tp_copy_out(q, b, sizeof b);
         assert_memory_equal(a, b, sizeof a);
         assert_true(tp_item(tp_optimiser_state(two, 0, "step")) == 3);
         assert_false(tp_optimiser_set_state(two, 0, "exp_avg", VECTOR(1, 2, 3)));
@@ -165,7 +168,8 @@ static void state_by_name(void **state) {
         assert_error("Adam has no state 'nothing'");
         assert_null(tp_optimiser_state(two, 1, "step"));
         assert_error("the optimiser has no such parameter");
-        tp_optimiser_free(one), tp_optimiser_free(two);
+        tp_optimiser_free(one);
+        tp_optimiser_free(two);
     }
 }
 
@@ -274,7 +278,8 @@ static void half_precision_computes_in_float(void **state) {
             if (!tp_allclose(tp_to(tp_detach(q[i]), .dtype = TP_FLOAT32), tp_detach(p[i]), .rtol = 2e-2, .atol = 1e-2))
                 fail_msg("%s in %s", kind->name, tp_dtype_name(dtypes[k]));
         }
-        tp_optimiser_free(one), tp_optimiser_free(two);
+        tp_optimiser_free(one);
+        tp_optimiser_free(two);
     }
 }
 
@@ -286,7 +291,10 @@ static void failing_allocations_change_nothing(void **state) {
         tp_tensor *p[PARAMS];
         make_params(p, TP_FLOAT32);
         tp_optimiser *o = tp_optimiser_new(kind, tp_list(PARAMS, p), NULL);
-        if (before) give_grads(p, 0), assert_true(tp_step(o));
+        if (before) {
+            give_grads(p, 0);
+            assert_true(tp_step(o));
+        }
         give_grads(p, 2);
         uint64_t params[PARAMS], states[PARAMS][8] = {{0}};
         for (int i = 0; i < PARAMS; i++) {

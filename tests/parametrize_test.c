@@ -84,15 +84,18 @@ static void test_pruning_elements(void **state) {
     m = linear(3, 2);
     assert_true(tp_prune_random(m, "weight", tp_int(3)));
     ASSERT_VALUES(tp_module_tensor(m, "weight_mask"), 0, 0, 1, 0, 1, 1);
-    tp_module_release(m), tp_module_release(other);
-    m = linear(3, 2), other = tp_nn_linear(2, 2);
+    tp_module_release(m);
+    tp_module_release(other);
+    m = linear(3, 2);
+    other = tp_nn_linear(2, 2);
     assert_true(tp_prune_global_l1(2, (tp_module *[]){m, other}, (const char *[]){"weight", "weight"}, tp_float(0.4)));
     ASSERT_VALUES(tp_module_tensor(m, "weight_mask"), 0, 1, 1, 1, 1, 0);
     ASSERT_VALUES(tp_module_tensor(other, "weight_mask"), 0, 1, 1, 0);
     TP_SCOPE
         assert_true(tp_prune_mask(m, "weight", tp_reshape(VECTOR(1, 1, 0, 1, 1, 1), TP_INTS(2, 3))));
     ASSERT_VALUES(tp_module_tensor(m, "weight_mask"), 0, 1, 0, 1, 1, 0);
-    tp_module_release(m), tp_module_release(other);
+    tp_module_release(m);
+    tp_module_release(other);
 }
 
 static void test_pruning_channels(void **state) {
@@ -133,7 +136,8 @@ static void everything(void) {
             tp_unparametrize(m, "weight");
             tp_spectral_norm(m, "weight", 1, 1e-12, TP_NONE);
         }
-    tp_module_release(m), tp_module_release(other);
+    tp_module_release(m);
+    tp_module_release(other);
 }
 static void test_failing_allocations(void **state) {
     (void)state;

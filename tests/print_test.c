@@ -253,7 +253,10 @@ static void views_print_their_own_elements(void **state) {
     assert_prints(turned, "tensor([[0, 3],\n        [1, 4],\n        [2, 5]])");
     assert_prints(last, "tensor([2, 5])");
     assert_prints(wide, "tensor([[3, 4, 5],\n        [3, 4, 5]])");
-    tp_release(t), tp_release(turned), tp_release(last), tp_release(wide);
+    tp_release(t);
+    tp_release(turned);
+    tp_release(last);
+    tp_release(wide);
 }
 
 static void results_name_what_made_them(void **state) {
@@ -330,7 +333,8 @@ static void options_of_other_versions_work(void **state) {
     } late = {{.size = sizeof late}, 99};
     assert_true(tp_get_print_options(&early));
     assert_true(early.threshold == 1000 && early.edge_items == 77);
-    early.precision = 2, early.edge_items = -5;
+    early.precision = 2;
+    early.edge_items = -5;
     assert_true(tp_set_print_options(&early));
     assert_true(tp_get_print_options(&late.known));
     assert_true(late.known.precision == 2 && late.known.edge_items == 3 && late.new_field == 99);

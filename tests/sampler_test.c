@@ -119,7 +119,10 @@ static void test_concat(void **state) {
     assert_error("tp_dataset_concat: argument 'datasets': dataset 1 has other fields than dataset 0");
     assert_null(tp_dataset_concat(0, NULL));
     assert_error("tp_dataset_concat");
-    tp_dataset_release(a), tp_dataset_release(b), tp_dataset_release(empty), tp_dataset_release(floats);
+    tp_dataset_release(a);
+    tp_dataset_release(b);
+    tp_dataset_release(empty);
+    tp_dataset_release(floats);
 }
 
 static bool squares(void *context, tp_tensors in, tp_tensor **out) {
@@ -185,8 +188,13 @@ static void everything(void) {
     if (both) mapped = tp_dataset_map(both, 2, fields, squares, NULL, &calls);
     tp_loader *loader = mapped && s ? tp_loader_new(mapped, .batch = 3, .sampler = s) : NULL;
     while (loader && tp_loader_next(loader)) continue;
-    tp_loader_free(loader), tp_sampler_free(s), tp_dataset_release(mapped), tp_dataset_release(both);
-    tp_dataset_release(parts[0]), tp_dataset_release(parts[1]), tp_dataset_release(d);
+    tp_loader_free(loader);
+    tp_sampler_free(s);
+    tp_dataset_release(mapped);
+    tp_dataset_release(both);
+    tp_dataset_release(parts[0]);
+    tp_dataset_release(parts[1]);
+    tp_dataset_release(d);
 }
 static void test_failing_allocations(void **state) {
     (void)state;

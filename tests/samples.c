@@ -83,7 +83,8 @@ static void fill_distinct(tp_tensor *t, uint64_t *state) {
     if (!order) return;
     for (int64_t i = 0; i < n; i++) {
         int64_t j = (int64_t)(mix(state) % (uint64_t)(i + 1));
-        order[i] = order[j], order[j] = i;
+        order[i] = order[j];
+        order[j] = i;
     }
     for (int64_t i = 0; i < n; i++) {
         bool whole = !tp_dtype_is_floating((tp_dtype)t->dtype) && !tp_dtype_is_complex((tp_dtype)t->dtype);
@@ -105,7 +106,10 @@ static void fill_matrices(tp_tensor *t, bool symmetric, uint64_t *state) {
                     store(t, first + i * n + i, (double)(i + 1) + 0.5 + re * 0.4, symmetric ? 0 : im);
                 else {
                     store(t, first + i * n + j, re, im);
-                    if (!symmetric) re = 0.25 * normal(state), im = -0.25 * normal(state);
+                    if (!symmetric) {
+                        re = 0.25 * normal(state);
+                        im = -0.25 * normal(state);
+                    }
                     store(t, first + j * n + i, re, -im);
                 }
             }
@@ -133,12 +137,17 @@ static tp_tensor *laid_out(const tp_tensor *t, variant how) {
     int64_t strides[TP_MAX_DIMS], step = how == STEPPED ? 2 : 1, offset = how == OFFSET ? 3 : how == STEPPED ? 1 : 0;
     for (int d = 0; d < t->ndim; d++) {
         int at = how == TRANSPOSED ? d : t->ndim - 1 - d;
-        strides[at] = step, step *= t->shape[at] > 0 ? t->shape[at] : 1;
+        strides[at] = step;
+        step *= t->shape[at] > 0 ? t->shape[at] : 1;
     }
     tp_tensor *block = tpi_empty(TP_INTS(step + offset + 2), (tp_dtype)t->dtype, cpu);
-    if (!block || !tpi_fill_data(block, tp_int(1))) return tpi_release(block), NULL;
+    if (!block || !tpi_fill_data(block, tp_int(1))) {
+        tpi_release(block);
+        return NULL;
+    }
     tp_tensor *view = tpi_alias(block, t->ndim, t->shape, strides, offset), *alone = view ? tpi_detached(view) : NULL;
-    tpi_release(view), tpi_release(block);
+    tpi_release(view);
+    tpi_release(block);
     return alone;
 }
 
@@ -161,7 +170,10 @@ static tp_tensor *vary(tp_tensor *t, sample_maker maker, variant how, bool *vari
         tpi_release(view);
     } else {
         out = laid_out(t, how);
-        if (out && !tpi_copy_data(out, t)) tpi_release(out), out = NULL;
+        if (out && !tpi_copy_data(out, t)) {
+            tpi_release(out);
+            out = NULL;
+        }
     }
     tpi_release(t);
     *varied = true;
@@ -182,8 +194,14 @@ static tp_tensor *make_tensor(making *m, const sample_value *v, int argument) {
     int64_t shape[8];
     int ndim = v->ndim;
     for (int d = 0; d < ndim; d++) shape[d] = v->shape[d];
-    if (v->maker == MAKE_SPD || v->maker == MAKE_WELLCOND) shape[ndim] = shape[ndim - 1], ndim++;
-    if (m->shape) memcpy(shape, m->shape->shape, sizeof m->shape->shape), ndim = m->shape->ndim;
+    if (v->maker == MAKE_SPD || v->maker == MAKE_WELLCOND) {
+        shape[ndim] = shape[ndim - 1];
+        ndim++;
+    }
+    if (m->shape) {
+        memcpy(shape, m->shape->shape, sizeof m->shape->shape);
+        ndim = m->shape->ndim;
+    }
     tp_dtype dtype = v->maker == MAKE_INTS      ? TP_INT64
                      : v->maker == MAKE_BEGINS  ? TP_INT64
                      : v->maker == MAKE_INT32S  ? TP_INT32
@@ -262,11 +280,16 @@ bool make_arguments(const operator_sample *sample, tp_dtype dtype, variant how, 
         int k = i;
         if (sample->args[i].name)
             for (k = 0; k < out->op->nargs && strcmp(out->op->args[k].name, sample->args[i].name);) k++;
-        if (k >= out->op->nargs)
-            return report("the sample has arguments the signature does not: %s", out->op->signature),
-                   drop_arguments(out), false;
-        if (!make_value(&m, &sample->args[i], k, &out->values[k]))
-            return report_error("making the arguments"), drop_arguments(out), false;
+        if (k >= out->op->nargs) {
+            report("the sample has arguments the signature does not: %s", out->op->signature);
+            drop_arguments(out);
+            return false;
+        }
+        if (!make_value(&m, &sample->args[i], k, &out->values[k])) {
+            report_error("making the arguments");
+            drop_arguments(out);
+            return false;
+        }
     }
     return true;
 }
@@ -279,7 +302,10 @@ static bool exchange_arguments(const arguments *from, arguments *out, tp_tensor 
     int listed = 0;
     for (int i = 0; i < from->ntensors; i++) {
         tp_tensor *own = as(from->tensors[i], where);
-        if (!own) return drop_arguments(out), false;
+        if (!own) {
+            drop_arguments(out);
+            return false;
+        }
         out->tensors[out->ntensors++] = own;
         tp_value *v = &out->values[from->argument[i]];
         if (v->kind == TP_K_TENSOR) v->as.tensor = own;
@@ -305,7 +331,11 @@ static tp_tensor *widened(tp_tensor *t, tp_device where) {
         dtype = TP_INT64;
     tp_tensor *wide = tpi_as_dtype_data(t, dtype),
               *own = wide ? wide == t ? tpi_contiguous_data(t) : tpi_retain(wide) : NULL;
-    if (own == t) tpi_release(own), own = tpi_empty_like(t, dtype), own && tpi_copy_data(own, t);
+    if (own == t) {
+        tpi_release(own);
+        own = tpi_empty_like(t, dtype);
+        if (own) tpi_copy_data(own, t);
+    }
     tpi_release(wide);
     return own;
 }
@@ -316,8 +346,10 @@ bool widen_arguments(const arguments *from, arguments *out) { return exchange_ar
 static tp_tensor *placed(tp_tensor *t, tp_device where) {
     const tpi_device_ops *ops = tpi_device_ops_of(where);
     tpi_storage *s = ops ? tpi_storage_new(where, t->storage->bytes) : NULL;
-    if (s && t->storage->bytes && !ops->from_host(where, s->data, t->storage->data, t->storage->bytes))
-        tpi_storage_release(s), s = NULL;
+    if (s && t->storage->bytes && !ops->from_host(where, s->data, t->storage->data, t->storage->bytes)) {
+        tpi_storage_release(s);
+        s = NULL;
+    }
     return s ? tpi_tensor_over(s, (tp_dtype)t->dtype, tpi_shape(t), tpi_strides(t), t->data - t->storage->data) : NULL;
 }
 
@@ -445,7 +477,8 @@ static tp_tensor *make_weights(const tp_tensor *result, int number, weighting ho
     int64_t zeros[TP_MAX_DIMS] = {0};
     tp_tensor *view = tpi_alias(w, w->ndim, w->shape, zeros, 0);
     tp_tensor *out = view ? how == WEIGHTS_EXPANDED ? tpi_detached(view) : tpi_contiguous_data(view) : NULL;
-    tp_release(view), tp_release(w);
+    tp_release(view);
+    tp_release(w);
     return out;
 }
 
@@ -462,7 +495,8 @@ bool differentiate(evaluation *e, bool create_graph, weighting how) {
             e->weights[i] = there;
         }
         if (!e->weights[i] || (create_graph && !tp_set_requires_grad(e->weights[i], true))) return false;
-        outputs[n] = t, weights[n++] = e->weights[i];
+        outputs[n] = t;
+        weights[n++] = e->weights[i];
     }
     for (int i = 0; i < e->n; i++) inputs[i] = e->args.tensors[e->which[i]];
     tp_grad_options options = {.size = sizeof options, .create_graph = create_graph, .allow_unused = true};

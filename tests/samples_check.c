@@ -38,8 +38,12 @@ double *numbers_of(const tp_tensor *t) {
     size_t size = tpi_itemsize(t), n = (size_t)t->numel;
     char *bytes = malloc(n * size + 1);
     double *numbers = malloc((n + 1) * 2 * sizeof(double));
-    if (!bytes || !numbers || !tp_copy_out(t, bytes, n * size))
-        return report_error("reading a tensor"), free(bytes), free(numbers), NULL;
+    if (!bytes || !numbers || !tp_copy_out(t, bytes, n * size)) {
+        report_error("reading a tensor");
+        free(bytes);
+        free(numbers);
+        return NULL;
+    }
     for (size_t i = 0; i < n; i++) {
         tp_scalar s = tpi_load_scalar(bytes + i * size, (tp_dtype)t->dtype);
         bool whole = s.kind == TP_SCALAR_BOOL || s.kind == TP_SCALAR_INT;
@@ -57,13 +61,15 @@ bool same_bits(const tp_tensor *got, const tp_tensor *want) {
     size_t bytes = (size_t)got->numel * tpi_itemsize(got);
     char *a = malloc(bytes + 1), *b = malloc(bytes + 1);
     bool same = a && b && tp_copy_out(got, a, bytes) && tp_copy_out(want, b, bytes) && !memcmp(a, b, bytes);
-    free(a), free(b);
+    free(a);
+    free(b);
     if (same) return true;
     double *x = numbers_of(got), *y = numbers_of(want);
     bool fine = x && y;
     for (int64_t i = 0; fine && i < 2 * got->numel; i++)
         if (!as_number(x[i], y[i])) fine = differ("element %lld is %.9g, expected %.9g", (long long)i / 2, x[i], y[i]);
-    free(x), free(y);
+    free(x);
+    free(y);
     return fine;
 }
 
@@ -105,7 +111,8 @@ bool near(const tp_tensor *got, const tp_tensor *want, double tolerance) {
         if (isinf(x[i]) && x[i] * y[i] > 0 && fabs(y[i]) > highest((tp_dtype)got->dtype)) continue;
         fine = differ("element %lld is %.9g, expected %.9g", (long long)i / 2, x[i], y[i]);
     }
-    free(x), free(y);
+    free(x);
+    free(y);
     return fine;
 }
 
@@ -124,7 +131,9 @@ static const char *at_what;
 static int reported;
 
 void at(const operator_sample *sample, tp_dtype dtype, const char *what) {
-    at_sample = sample, at_dtype = dtype, at_what = what;
+    at_sample = sample;
+    at_dtype = dtype;
+    at_what = what;
 }
 
 static int shown_at_most(void) {
@@ -151,7 +160,8 @@ void report_error(const char *doing) {
 
 void fail_if_reported(void) {
     int n = reported;
-    reported = 0, at_sample = NULL;
+    reported = 0;
+    at_sample = NULL;
     if (n > shown_at_most())
         fprintf(stderr, "... and %d more (TAPER_TEST_FAILURES=%d shows them)\n", n - shown_at_most(), n);
     if (n) fail_msg("%d failures", n);
@@ -193,15 +203,17 @@ static bool in_part(const char *op) {
 
 void for_each_sample(bool errors, void (*body)(const operator_sample *sample, const tp_operator *op)) {
     const char *only = getenv("TAPER_TEST_OP");
+    if (only && !tp_find_operator(only)) fail_msg("TAPER_TEST_OP=%s: there is no such operator", only);
     catch_crashes();
     for (volatile int i = 0; i < operator_sample_count; i++) { /* volatile: it must live through a crash's jump */
         const operator_sample *sample = &operator_samples[i];
         if (!in_part(sample->op) || !sample->error == errors || (only && strcmp(only, sample->op))) continue;
         at(sample, first_dtype(sample), "");
         int number = sigsetjmp(crashed, 1);
-        if (number)
-            tpi_alloc_fail_at(0, false), report("crashed with signal %d", number);
-        else
+        if (number) {
+            tpi_alloc_fail_at(0, false);
+            report("crashed with signal %d", number);
+        } else
             body(sample, tp_find_operator(sample->op));
         if (!tp_ok()) report_error("an error was left");
         tp_grad_mode_leave(&(tp_grad_mode){false, false});

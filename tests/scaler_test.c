@@ -36,7 +36,9 @@ static void test_scale_moves(void **state) {
     assert_float_equal(tp_scaler_get_scale(s), 8, 0);
     assert_false(tp_scaler_update(s));
     assert_error("tp_scaler_update: No inf checks were recorded prior to update.");
-    tp_scaler_free(s), tp_optimiser_free(sgd), tp_release(w);
+    tp_scaler_free(s);
+    tp_optimiser_free(sgd);
+    tp_release(w);
 }
 
 static void test_off_and_states(void **state) {
@@ -52,7 +54,8 @@ static void test_off_and_states(void **state) {
     tp_scaler_state one = {.size = sizeof one};
     assert_true(tp_scaler_get_state(other, &one));
     assert_float_equal(one.scale, 65536, 0);
-    one.scale = 4, one.growth_tracker = 7;
+    one.scale = 4;
+    one.growth_tracker = 7;
     assert_true(tp_scaler_set_state(other, &one));
     assert_float_equal(tp_scaler_get_scale(other), 4, 0);
     one.growth_factor = 0.5;
@@ -62,7 +65,10 @@ static void test_off_and_states(void **state) {
     assert_error("tp_scaler_new: option 'growth_factor': The growth factor must be > 1.0.");
     assert_null(tp_scaler_scale(NULL, w));
     assert_error("tp_scaler_scale: argument 'scaler': expected a scaler, got NULL");
-    tp_scaler_free(off), tp_scaler_free(other), tp_optimiser_free(sgd), tp_release(w);
+    tp_scaler_free(off);
+    tp_scaler_free(other);
+    tp_optimiser_free(sgd);
+    tp_release(w);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)

@@ -302,8 +302,10 @@ static void state_goes_on(void **state) {
             for (int k = 0; k < 5; k++)
                 assert_true(tp_schedule_step(s) && tp_schedule_step(t) &&
                             tp_optimiser_option(o, 1, "lr") == tp_optimiser_option(other, 1, "lr"));
-            tp_schedule_free(s), tp_schedule_free(t);
-            tp_optimiser_free(o), tp_optimiser_free(other);
+            tp_schedule_free(s);
+            tp_schedule_free(t);
+            tp_optimiser_free(o);
+            tp_optimiser_free(other);
         }
 }
 
@@ -343,7 +345,34 @@ static void bad_options_are_refused(void **state) {
         assert_false(tp_schedule_step(cycle));
         assert_error("Tried to step 2 times. The specified number of total steps is 1");
         tp_schedule_free(cycle);
-        tp_optimiser_free(o), tp_optimiser_free(adagrad);
+        tp_optimiser_free(o);
+        tp_optimiser_free(adagrad);
+    }
+}
+
+static void swa_rates_are_pytorchs(void **state) {
+    (void)state;
+    static const double cosine[] = {0.1, 0.08681980515339464, 0.055, 0.02318019484660537, 0.01, 0.01, 0.01};
+    static const double line[] = {0.1, 0.0775, 0.055, 0.0325, 0.01, 0.01, 0.01};
+    TP_SCOPE {
+        for (int k = 0; k < 2; k++) {
+            tp_tensor *w = LEAF(1);
+            tp_optimiser *o = tp_sgd(TP_LIST(w), .lr = 0.1);
+            tp_schedule *s = tp_swa_lr(o, .swa_lr = 0.01, .anneal_epochs = 4, .anneal_strategy = k ? "linear" : "cos");
+            for (int i = 0; i < 7; i++) {
+                const double want = (k ? line : cosine)[i], got = tp_schedule_last_lr(s, 0);
+                if (!(fabs(got - want) < 1e-12)) fail_msg("step %d: got %.17g, expected %.17g", i, got, want);
+                tp_set_grad(w, VECTOR(0));
+                tp_step(o);
+                assert_true(tp_schedule_step(s));
+            }
+            tp_schedule_free(s);
+            assert_null(tp_swa_lr(o, .anneal_epochs = 4));
+            assert_error("swa_lr");
+            assert_null(tp_swa_lr(o, .swa_lr = 0.1, .anneal_epochs = -1));
+            assert_error("anneal_epochs must be equal or greater than 0");
+            tp_optimiser_free(o);
+        }
     }
 }
 
@@ -381,8 +410,9 @@ static void failing_allocations(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        CASE(rates_are_pytorchs),      CASE(steps_to_an_epoch),    CASE(plateaus_are_noticed), CASE(state_goes_on),
-        CASE(bad_options_are_refused), CASE(formulas_stand_alone), CASE(failing_allocations)};
+    const struct CMUnitTest tests[] = {CASE(rates_are_pytorchs),      CASE(steps_to_an_epoch),
+                                       CASE(plateaus_are_noticed),    CASE(state_goes_on),
+                                       CASE(bad_options_are_refused), CASE(swa_rates_are_pytorchs),
+                                       CASE(formulas_stand_alone),    CASE(failing_allocations)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

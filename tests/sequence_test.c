@@ -83,7 +83,8 @@ static void test_lstm_over_packed(void **state) {
         assert_null(tp_forward_packed(linear, out, NULL, NULL, NULL, NULL).data);
         assert_error("tp_forward_packed: argument 'm': expected an RNN, a GRU or an LSTM, got Linear");
     }
-    tp_module_release(lstm), tp_module_release(linear);
+    tp_module_release(lstm);
+    tp_module_release(linear);
 }
 
 static void test_gru_and_rnn_over_packed(void **state) {

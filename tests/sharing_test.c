@@ -66,7 +66,10 @@ static void test_threads_share(void **state) {
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     assert_int_equal(atomic_load(&s.good), THREADS);
     assert_true(tp_ok());
-    tp_release(s.x), tp_release(s.want), tp_dataset_release(s.data), tp_generator_free(s.generator);
+    tp_release(s.x);
+    tp_release(s.want);
+    tp_dataset_release(s.data);
+    tp_generator_free(s.generator);
     tp_module_release(s.net);
 }
 

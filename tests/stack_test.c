@@ -59,11 +59,16 @@ static void large_sizes(void) {
                                    .dtype = (tp_dtype[]){TP_FLOAT32, TP_FLOAT64, TP_COMPLEX128}[dtype]),
                       *turned = tp_transpose(x, 0, 1);
             for (int64_t dim = 0; dim < 2; dim++) {
-                tp_sum(x, .dim = TP_INTS(dim)), tp_sum(turned, .dim = TP_INTS(dim)), tp_prod_dim(x, dim),
-                    tp_cumsum(turned, dim), tp_var(turned, .dim = TP_INTS(dim));
+                tp_sum(x, .dim = TP_INTS(dim));
+                tp_sum(turned, .dim = TP_INTS(dim));
+                tp_prod_dim(x, dim);
+                tp_cumsum(turned, dim);
+                tp_var(turned, .dim = TP_INTS(dim));
                 if (dtype < 2) tp_softmax(x, dim);
             }
-            tp_matmul(turned, x), tp_matmul(x, turned), tp_add(x, tp_transpose(tp_contiguous(turned), 0, 1));
+            tp_matmul(turned, x);
+            tp_matmul(x, turned);
+            tp_add(x, tp_transpose(tp_contiguous(turned), 0, 1));
         }
     }
     fine = tp_ok();

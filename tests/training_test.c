@@ -38,8 +38,12 @@ static run begin(const tp_optimiser_kind *kind, int64_t width) {
     return r;
 }
 static void end(run r) {
-    tp_loader_free(r.loader), tp_dataset_release(r.data), tp_scaler_free(r.scaler), tp_schedule_free(r.schedule);
-    tp_optimiser_free(r.optimiser), tp_module_release(r.net);
+    tp_loader_free(r.loader);
+    tp_dataset_release(r.data);
+    tp_scaler_free(r.scaler);
+    tp_schedule_free(r.schedule);
+    tp_optimiser_free(r.optimiser);
+    tp_module_release(r.net);
 }
 static tp_training of(run *r) {
     return (tp_training)TP_TRAINING(.model = r->net, .optimiser = r->optimiser, .schedule = r->schedule,
@@ -85,7 +89,8 @@ static void test_goes_on_with_the_same_bits(void **state) {
         run first = begin(kind, 4);
         some_steps(&first, 4);
         tp_training all = of(&first);
-        all.epoch = 7, all.step = 4;
+        all.epoch = 7;
+        all.step = 4;
         if (!tp_training_save(path, &all)) fail_msg("%s: %s", kind->name, tp_error());
         const double want = some_steps(&first, 4);
         run second = begin(kind, 4);
@@ -96,7 +101,8 @@ static void test_goes_on_with_the_same_bits(void **state) {
         assert_int_equal(again.step, 4);
         const double got = some_steps(&second, 4);
         if (memcmp(&got, &want, sizeof got)) fail_msg("%s: %.17g, expected %.17g", kind->name, got, want);
-        end(first), end(second);
+        end(first);
+        end(second);
     }
 }
 
@@ -132,7 +138,8 @@ static void test_refusals_change_nothing(void **state) {
     (void)state;
     const tp_optimiser_kind *adam = tp_optimiser_kind_named("Adam");
     run wide = begin(adam, 5), r = begin(adam, 4);
-    some_steps(&wide, 3), some_steps(&r, 1);
+    some_steps(&wide, 3);
+    some_steps(&r, 1);
     tp_training saved = of(&wide), into = of(&r);
     assert_true(tp_training_save(path, &saved));
     TP_SCOPE {
@@ -156,7 +163,30 @@ static void test_refusals_change_nothing(void **state) {
     assert_error("tp_training_save: argument 'path'");
     assert_false(tp_training_load(path, NULL));
     assert_error("tp_training_load: argument 'training'");
-    end(wide), end(r);
+    end(wide);
+    end(r);
+}
+
+/* A generator's state is looked at before the network is changed. */
+static void test_a_bad_generator_changes_nothing(void **state) {
+    (void)state;
+    tp_module *net = tp_nn_linear(2, 1, .bias = false);
+    TP_SCOPE {
+        tp_file *file = tp_new_file();
+        tp_saved *dict = tp_put_dict(file, NULL, "model");
+        assert_true(tp_put_tensor(file, dict, "weight", tp_zeros(TP_INTS(1, 2))));
+        assert_true(tp_put_tensor(file, NULL, "rng_state", tp_zeros(TP_INTS(3), .dtype = TP_UINT8)));
+        assert_true(tp_put_number(file, NULL, "epoch", tp_int(1)));
+        assert_true(tp_put_number(file, NULL, "step", tp_int(1)));
+        assert_true(tp_save_file(file, path));
+        tp_close_file(file);
+        tp_tensor *weight = tp_clone(tp_module_tensor(net, "weight"));
+        tp_training into = TP_TRAINING(.model = net);
+        assert_false(tp_training_load(path, &into));
+        assert_error("5056 bytes, got 3");
+        assert_true(tp_equal(weight, tp_module_tensor(net, "weight")));
+    }
+    tp_module_release(net);
 }
 
 /* A load that runs out of memory leaks nothing and leaves no half-taken state. */
@@ -181,14 +211,19 @@ static void test_failing_allocations(void **state) {
     tp_training t = TP_TRAINING(.model = net, .optimiser = adam);
     assert_true(tp_training_save(path, &t));
     fail_each_allocation(load_little);
-    tp_optimiser_free(adam), tp_state_free(all), tp_module_release(net);
+    tp_optimiser_free(adam);
+    tp_state_free(all);
+    tp_module_release(net);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
     snprintf(path, sizeof path, "/tmp/taper-training-%d.pt", (int)getpid());
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_goes_on_with_the_same_bits), TEST(test_layout_is_pytorchs),
-                                     cmocka_unit_test(test_refusals_change_nothing), TEST(test_refusals_change_nothing),
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_goes_on_with_the_same_bits),
+                                     TEST(test_layout_is_pytorchs),
+                                     cmocka_unit_test(test_refusals_change_nothing),
+                                     TEST(test_a_bad_generator_changes_nothing),
+                                     TEST(test_refusals_change_nothing),
                                      cmocka_unit_test(test_failing_allocations)};
     int failed = cmocka_run_group_tests(all, NULL, NULL);
     remove(path);

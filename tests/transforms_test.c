@@ -9,11 +9,13 @@ static tp_tensor *square_times(tp_tensors in, void *context) {
 }
 static tp_tensor *summed(tp_tensors in, void *context) { return tp_sum(square_times(in, context)); }
 static tp_tensor *constant(tp_tensors in, void *context) {
-    (void)in, (void)context;
+    (void)in;
+    (void)context;
     return tp_ones(TP_INTS(2));
 }
 static tp_tensor *nothing(tp_tensors in, void *context) {
-    (void)in, (void)context;
+    (void)in;
+    (void)context;
     return NULL;
 }
 

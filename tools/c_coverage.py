@@ -104,11 +104,19 @@ OTHERWISE = {
     "dist_reduce_op": "tp_dist_all_reduce", "dist_monitored_barrier": "tp_dist_barrier", "dist_Backend": "tp_dist_engine",
     "dist_is_torchelastic_launched": "tp_dist_query", "sparse_mm": "tp_sparse_mm_rows", "sparse_addmm": "tp_sparse_mm_coo",
     "distribution_kl_divergence": "tp_distribution_kl", "distribution_Distribution": "tp_distribution_log_prob",
-    "sparse_sampled_addmm": "tp_sparse_dots",
+    "sparse_sampled_addmm": "tp_sparse_dots", "sparse_coo_tensor": "tp_sparse_from_coo", "sparse_csr_tensor": "tp_sparse_from_csr",
+    "SWALR": "tp_swa_lr", "StackDataset": "tp_dataset_stack", "is_nonzero": "tp_item", "invert_permutation": "tp_invert_permutation",
+    "dist_batch_isend_irecv": "tp_dist_send", "dist_all_gather_single": "tp_dist_all_gather_into",
+    "dist_reduce_scatter_single": "tp_dist_reduce_scatter_of", "dist_get_node_local_rank": "tp_dist_query",
+    "dist_get_process_group_ranks": "tp_group_global_rank", "dist_is_backend_available": "tp_dist_available",
+    "dist_set_timeout": "tp_group_set_timeout", "dist_split_group": "tp_group_new",
+    "dist_new_subgroups_by_enumeration": "tp_group_new", "default_collate": "tp_loader_next",
+    "quantize_per_tensor": "tp_quantize_per_tensor", "choose_qparams_optimized": "tp_choose_qparams",
+    "resize_as_": "tp_resize", "TripletMarginWithDistanceLoss": "tp_triplet_margin_with_distance_loss",
 }  # fmt: skip
 REASONS = [
     (
-        r".*(Type|Storage|Tensor|StorageBase|TypeBuilder|ArgumentSpec|Options|Config|Error|Backend|Context|Pipe|Observer)$|(BC|[A-Z]+_[A-Z_]+$)",
+        r"(cpp|torch|windows|ErrorReport|JITException|ExponentialFamily|factory_kwargs|default_pg_timeout|DataChunk)$|.*(Type|Storage|Tensor|StorageBase|TypeBuilder|ArgumentSpec|Options|Config|Error|Backend|Context|Pipe|Observer)$|(BC|[A-Z]+_[A-Z_]+$)",
         "Python's classes, exceptions and constants",
         "",
     ),
@@ -135,7 +143,7 @@ REASONS = [
     (r".*(Lazy|lazy|Uninitialized|materialize)", "lazy modules: sizes are known in C", ""),
     (r".*(_object|_object_list|object_list)$", "collectives of pickled Python objects", ""),
     (
-        r"\w*(_notes|common_args|_common|_mode|_handlers?|debug\w*|_hook|_util|_policy|_unwrap|_legacy|_compat\w*)$",
+        r"(biject_to|transform_to|identity_transform)$|\w*(_notes|common_args|_common|_mode|_handlers?|debug\w*|_hook|_util|_policy|_unwrap|_legacy|_compat\w*)$",
         "Python's documentation and debugging aids",
         "",
     ),

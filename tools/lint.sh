@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Layout and lint of all tracked files: clang-format over C, ruff over Python, shellcheck over scripts, and
-# tools/statements.py over the folders whose statements are written out, tools/pages.py over the documentation.
+# tools/statements.py over C (one statement a line), tools/pages.py over the documentation.
 #   tools/lint.sh          tells what is wrong, file and line
 #   tools/lint.sh --fix    lays out what can be laid out by a tool
 # The tools come from PyPI at the versions of tests/python/requirements.txt, so every machine says the same.
@@ -16,9 +16,8 @@ if ! git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
     exit 0
 fi
 mapfile -t c < <(git ls-files '*.c' '*.h' '*.cc' '*.cpp' '*.hpp')
-mapfile -t written_out < <(git ls-files 'src/base/*.[ch]' 'src/tensor/*.[ch]' 'src/dispatch/*.[ch]' 'src/autograd/*.[ch]' \
-    'src/graph/*.[ch]' 'src/optim/*.[ch]' 'src/io/*.[ch]' ':!src/optim/schedule.c')
-mapfile -t pages < <(git ls-files 'docs/*.md' 'src/*README.md' CONTRIBUTING.md)
+mapfile -t written_out < <(git ls-files '*.c' '*.h' ':!include/taper/libtorch') # the headers in there are C++
+mapfile -t pages < <(git ls-files '*.md' ':!bench/log/*' ':!bench/results.md')
 mapfile -t scripts < <(git ls-files '*.sh' .ci/run)
 if [ "${1:-}" = --fix ]; then
     "$tools/python" tools/statements.py --fix "${written_out[@]}" || true

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Finds statements of C that are chained by commas ("a = 1, b = 2;", "return free(p), NULL;"): CONTRIBUTING.md wants one
-statement a line. With --fix they are written out; clang-format then lays them out.
+"""Finds statements of C that are chained by commas ("a = 1, b = 2;", "return free(p), NULL;"), and lines on which a choice
+holds a choice that holds a choice ("a ? b : c ? d : e ? f : g"): CONTRIBUTING.md wants one statement a line. With --fix
+chains are written out; clang-format then lays them out.
 
     tools/statements.py [--fix] FILE...
 
@@ -11,7 +12,10 @@ import sys
 
 TOKENS = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.M)
-HEAD = re.compile(r"\s*(else\b|(?:if|for|while|switch)\s*\()")
+HEAD = re.compile(
+    r"\s*(else\b|(?:[A-Z][A-Z0-9_]*\s+)?(?:if|for|while|switch)\s*\()"
+)  # "UNROLL for (" has a macro in front
+MACRO_HEAD = re.compile(r"\s*(?!return\b|sizeof\b)[A-Za-z_]\w*\s*\(")  # "TPI_EACH(i, n) statement;"
 LABEL = re.compile(r"\s*(?:case\b[^:?]*:|default\s*:|[A-Za-z_]\w*\s*:(?!:))")
 DECLARATION = re.compile(
     r"(?:const|static|extern|unsigned|signed|struct|union|enum|typedef|_Alignas|_Thread_local|_Static_assert|TPI_THREAD_LOCAL)\b"
@@ -58,7 +62,7 @@ def opens_block(code, at):
 
 def statements(code):
     """Where each statement that ends in a semicolon begins and ends, inside of functions."""
-    braces, parentheses, start = [], 0, 0
+    braces, parentheses, start, declares = [], 0, 0, False
     for i, c in enumerate(code):
         if c in "([":
             parentheses += 1
@@ -78,10 +82,11 @@ def statements(code):
                 parentheses = before
             else:
                 start = i + 1
+                declares = kind == "type"  # what follows a type's brace are the names of its variables
         elif c == ";" and parentheses == 0:
-            if braces and braces[-1][0] == "code":
+            if braces and braces[-1][0] == "code" and not declares:
                 yield start, i + 1
-            start = i + 1
+            start, declares = i + 1, False
 
 
 def parts(code, start, end):
@@ -92,6 +97,15 @@ def parts(code, start, end):
         if code[i] == "," and depth == 0:
             cuts.append(i + 1)
     return [(a, b) for a, b in zip(cuts, [cut - 1 for cut in cuts[1:]] + [end], strict=True)]
+
+
+def macro_head(code, at, end):
+    """Behind a macro with arguments that stands in front of a statement, as a loop's head does; else 0."""
+    head = MACRO_HEAD.match(code, at)
+    if not head or head.end() >= end:
+        return 0
+    behind = closing(code, head.end())
+    return behind if behind < end and re.match(r"\s*[A-Za-z_]", code[behind:end]) else 0
 
 
 def chains(code):
@@ -105,15 +119,53 @@ def chains(code):
             elif head and head.end() <= end:
                 headed = True
                 at = closing(code, head.end()) if code[head.end() - 1] == "(" else head.end()
+            elif behind := macro_head(code, at, end):
+                at, headed = behind, True
             else:
                 break
         at += len(code[at:end]) - len(code[at:end].lstrip())
-        if re.match(r"do\b|__attribute__", code[at:end]) or DECLARATION.match(code[at:end]):
+        if re.match(r"do\b|__attribute__|__asm__", code[at:end]) or DECLARATION.match(code[at:end]):
             continue
         value = at + 6 if re.match(r"return\b", code[at:end]) else at
         pieces = parts(code, value, end - 1)
         if len(pieces) > 1:
             yield at, end, pieces, headed
+
+
+def choices(code, at, end):
+    """How deep choices nest in the expression at that place, by the place where their line begins; and where the
+    expression ends."""
+    deep = {}
+    while at < end and code[at] not in ")]},;:":
+        if code[at] in "([{":
+            while at < end and code[at] not in ")]}":
+                inner, at = choices(code, at + 1, end)
+                deep = merged(deep, inner)
+            at += 1
+        elif code[at] == "?":
+            line = code.rfind("\n", 0, at)
+            chosen, at = choices(code, at + 1, end)
+            other, at = choices(code, at + 1, end)
+            deep = merged(deep, merged(chosen, other))
+            return deep | {line: deep.get(line, 0) + 1}, at
+        else:
+            at += 1
+    return deep, at
+
+
+def merged(a, b):
+    return {line: max(a.get(line, 0), b.get(line, 0)) for line in {**a, **b}}
+
+
+def nested_choices(code):
+    """Where lines begin on which choices nest three deep."""
+    found = set()
+    for at, end in statements(code):
+        while at < end:
+            deep, at = choices(code, at, end)
+            found.update(line + 1 for line, depth in deep.items() if depth > 2)
+            at += 1
+    return sorted(found)
 
 
 def written_out(code):
@@ -148,9 +200,12 @@ def main():
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(new)
             code = new
-        for start, _, _, _ in chains(masked(code)):
-            print(f"{path}:{code.count(chr(10), 0, start) + 1}: several statements, chained by commas")
-            found += 1
+        bare = masked(code)
+        faults = [(start, "several statements, chained by commas") for start, _, _, _ in chains(bare)]
+        faults += [(start, "choices nest three deep on a line") for start in nested_choices(bare)]
+        for start, what in sorted(faults):
+            print(f"{path}:{code.count(chr(10), 0, start) + 1}: {what}")
+        found += len(faults)
     sys.exit(1 if found else 0)
 
 

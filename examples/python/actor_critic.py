@@ -72,17 +72,19 @@ def finish_episode():
 
 
 def main():
-    running_reward = 10
+    running_reward = 10.0
+    threshold = env.spec.reward_threshold if env.spec else None
     for i_episode in range(1, args.episodes + 1):
         state, _ = env.reset()
-        ep_reward = 0
+        ep_reward = 0.0
+        t = 0
         for t in range(1, 10000):
             action = select_action(state)
             state, reward, done, truncated, _ = env.step(action)
             if args.render:
                 env.render()
             model.rewards.append(reward)
-            ep_reward += reward
+            ep_reward += float(reward)
             if done or truncated:
                 break
         running_reward = 0.05 * ep_reward + (1 - 0.05) * running_reward
@@ -91,7 +93,7 @@ def main():
             print(
                 "Episode {}\tLast reward: {:.2f}\tAverage reward: {:.2f}".format(i_episode, ep_reward, running_reward)
             )
-        if running_reward > env.spec.reward_threshold:
+        if threshold is not None and running_reward > threshold:
             print(
                 "Solved! Running reward is now {} and the last episode runs to {} time steps!".format(running_reward, t)
             )

@@ -49,6 +49,7 @@ transform = transforms.Compose(
         transforms.Normalize((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
     ]
 )
+dataset: torch.utils.data.Dataset
 if opt.dataset == "folder":
     dataset = dset.ImageFolder(root=opt.dataroot, transform=transform)
 elif opt.dataset == "cifar10":
@@ -153,12 +154,13 @@ for epoch in range(opt.niter):
         errG.backward()
         D_G_z2 = output.mean().item()
         optimizerG.step()
+        if i == 0:
+            vutils.save_image(real_cpu, "%s/real_samples.png" % opt.outf, normalize=True)
         print(
             "[%d/%d][%d/%d] Loss_D: %.4f Loss_G: %.4f D(x): %.4f D(G(z)): %.4f / %.4f"
             % (epoch, opt.niter, i, len(dataloader), errD.item(), errG.item(), D_x, D_G_z1, D_G_z2)
         )
     fake = netG(fixed_noise)
-    vutils.save_image(real_cpu, "%s/real_samples.png" % opt.outf, normalize=True)
     vutils.save_image(fake.detach(), "%s/fake_samples_epoch_%03d.png" % (opt.outf, epoch), normalize=True)
     torch.save(netG.state_dict(), "%s/netG_epoch_%d.pth" % (opt.outf, epoch))
     torch.save(netD.state_dict(), "%s/netD_epoch_%d.pth" % (opt.outf, epoch))

@@ -151,7 +151,7 @@ class GPT(nn.Module):
 
 
 def read_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--text", default="input.txt")
     parser.add_argument("--out", default="out")
     parser.add_argument("--resume", action="store_true")
@@ -237,6 +237,7 @@ def main():
         if it % config.eval_interval == 0:
             losses = estimate_loss()
             print(f"step {it}: train loss {losses['train']:.3f}, val loss {losses['val']:.3f}")
+        loss = norm = torch.zeros(())
         for micro in range(config.accumulation):
             x, y = get_batch("train")
             with context:

@@ -102,7 +102,7 @@ def train(model, criterion, optimizer, source, args, epoch):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--text", default="input.txt")
     parser.add_argument("--most", type=int, default=100000, help="words at most")
     parser.add_argument("--emsize", type=int, default=64)

@@ -43,7 +43,7 @@ def train(args, lr, width):
         writer.add_graph(model, images[:1])
         writer.add_images("digits", images[:16])
         writer.add_text("about", f"Adam, **lr={lr}**, width {width}")
-        step = 0
+        step, accuracy = 0, torch.zeros(())
         for epoch in range(args.epochs):
             for batch in torch.randperm(len(images)).split(64):
                 loss = F.cross_entropy(model(images[batch]), labels[batch])

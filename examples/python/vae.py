@@ -45,7 +45,7 @@ def loss_function(recon_x, x, mu, logvar):
     return bce + kld
 
 
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
 parser.add_argument("--data", default="data")
 parser.add_argument("--out", default="results")
 parser.add_argument("--batch-size", type=int, default=128)
@@ -57,7 +57,7 @@ args = parser.parse_args()
 torch.manual_seed(args.seed)
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 os.makedirs(args.out, exist_ok=True)
-kwargs = {"num_workers": 1, "pin_memory": True} if torch.cuda.is_available() else {}
+kwargs: dict = {"num_workers": 1, "pin_memory": True} if torch.cuda.is_available() else {}
 train_loader = torch.utils.data.DataLoader(
     datasets.MNIST(args.data, train=True, transform=transforms.ToTensor()),
     batch_size=args.batch_size,

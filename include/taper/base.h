@@ -254,27 +254,34 @@ typedef struct tp_scalar {
 
 static inline tp_scalar tp_int(int64_t v) {
     tp_scalar s;
-    s.kind = TP_SCALAR_INT, s.as.i = v;
+    s.kind = TP_SCALAR_INT;
+    s.as.i = v;
     return s;
 }
 static inline tp_scalar tp_truth(bool v) {
     tp_scalar s;
-    s.kind = TP_SCALAR_BOOL, s.as.i = v;
+    s.kind = TP_SCALAR_BOOL;
+    s.as.i = v;
     return s;
 }
 static inline tp_scalar tp_float(double v) {
     tp_scalar s;
-    s.kind = TP_SCALAR_FLOAT, s.as.d[0] = v, s.as.d[1] = 0;
+    s.kind = TP_SCALAR_FLOAT;
+    s.as.d[0] = v;
+    s.as.d[1] = 0;
     return s;
 }
 static inline tp_scalar tp_cplx(double re, double im) {
     tp_scalar s;
-    s.kind = TP_SCALAR_COMPLEX, s.as.d[0] = re, s.as.d[1] = im;
+    s.kind = TP_SCALAR_COMPLEX;
+    s.as.d[0] = re;
+    s.as.d[1] = im;
     return s;
 }
 static inline tp_scalar tp_no_scalar(void) {
     tp_scalar s;
-    s.kind = TP_SCALAR_NONE, s.as.i = 0;
+    s.kind = TP_SCALAR_NONE;
+    s.as.i = 0;
     return s;
 }
 TP_API tp_scalar tp_uint(uint64_t v); /* TP_SCALAR_INT up to INT64_MAX, TP_SCALAR_UINT above */
@@ -325,22 +332,26 @@ TP_BEGIN
 #endif
 static inline tp_floats tp_no_floats(void) {
     tp_floats r;
-    r.v = NULL, r.n = 0;
+    r.v = NULL;
+    r.n = 0;
     return r;
 }
 static inline tp_scalars tp_no_scalars(void) {
     tp_scalars r;
-    r.v = NULL, r.n = 0;
+    r.v = NULL;
+    r.n = 0;
     return r;
 }
 static inline tp_ints tp_no_ints(void) {
     tp_ints r;
-    r.v = NULL, r.n = 0;
+    r.v = NULL;
+    r.n = 0;
     return r;
 }
 static inline tp_ints tp_ints_view(const int64_t *v, int64_t n) {
     tp_ints r;
-    r.v = v, r.n = n;
+    r.v = v;
+    r.n = n;
     return r;
 }
 

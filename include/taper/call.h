@@ -95,6 +95,9 @@ typedef struct tp_operator {
     const char *numbers_first; /* numbers that PyTorch once took in front of tensors: "alpha", "beta alpha"; or NULL */
     int64_t accepts_number;    /* the tensor argument that Python may give as a number; -1: none */
     const char *symbol;        /* how Python writes it: "+", "-x", "abs(x)"; NULL: as a call */
+    /* By how much wider parameters begin where this follows them (nn.init.calculate_gain), or NULL: not known.
+     * parameter: leaky_relu's slope; NaN: the default. */
+    double (*gain)(double parameter);
 } tp_operator;
 
 TP_API const tp_operator *tp_find_operator(const char *name); /* NULL (no error) if there is none */

@@ -49,6 +49,8 @@ TP_API tp_dataset *tp_dataset_cifar(int64_t n, const char *const *paths, int64_t
 
 /* One dataset behind the other; they must have the same fields. */
 TP_API tp_dataset *tp_dataset_concat(int64_t n, tp_dataset *const *datasets);
+/* Side by side: item i has the fields of all datasets' item i, which must have as many. */
+TP_API tp_dataset *tp_dataset_stack(int64_t n, tp_dataset *const *datasets);
 /* With each item's tensors sent through a function, on the threads that read. fields says what comes out. `map` gets
  * the item's fields as tensors and fills `out` with results of operators, or tensors it called tp_retain on; it runs in
  * a scope of its own, without a tape, and is called from several threads at once. False, or an error left: the item

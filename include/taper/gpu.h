@@ -115,6 +115,18 @@ typedef struct tp_gpu_block { /* a piece of a segment, in the order of addresses
 TP_API bool tp_gpu_memory_snapshot(tp_device device, bool (*each)(const tp_gpu_block *block, void *context),
                                    void *context);
 
+typedef struct tp_gpu_memory_event { /* a tensor took a block, or gives it back */
+    int64_t size;                    /* sizeof(tp_gpu_memory_event) */
+    tp_device device;
+    void *address;
+    int64_t bytes;
+    void *stream;
+    bool taken;
+} tp_gpu_memory_event;
+/* From now on `told` is called for each of them, on the thread that does it; NULL: nobody is any more. It must not
+ * allocate on a device, and may still be called by other threads for a moment after another one took its place. */
+TP_API bool tp_gpu_memory_watch(void (*told)(const tp_gpu_memory_event *event, void *context), void *context);
+
 /* Host memory that a device reads and writes by itself: copies from and to it can overlap with what the host does. */
 TP_API tp_tensor *tp_pin_memory(tp_tensor *t); /* a copy of a CPU tensor; itself if it is pinned already */
 TP_API bool tp_is_pinned(const tp_tensor *t);

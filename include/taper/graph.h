@@ -50,6 +50,12 @@ TP_API bool tp_compiled_fits(const tp_compiled *graph, tp_tensors inputs);
 /* Runs it; the outputs are the caller's or its scope's, like any operator's results. */
 TP_API bool tp_compiled_run(tp_compiled *graph, tp_tensors inputs, tp_tensor **outputs);
 
+/* How steps on a GPU are started, where the driver can start many as one (CUDA graphs): small graphs as one by default,
+ * as their kernels are shorter than the time that launching them takes; all, or none. One that is started as one keeps
+ * the memory of its results, and writes it again when nobody has them any more. */
+typedef enum tp_replay { TP_REPLAY_DEFAULT, TP_REPLAY_LAUNCH_ONCE, TP_REPLAY_STEPS } tp_replay;
+TP_API bool tp_compiled_set_replay(tp_compiled *graph, tp_replay how);
+
 /* Writes the graph, without its backward, with the tensors it uses, in PyTorch's format; and brings it back, to run
  * with no program behind it. Loading executes nothing and refuses what does not fit together. The note is the caller's
  * text, NULL if there is none. */

@@ -1,5 +1,5 @@
-/* Profiles: which operators a thread ran, when, for how long, on what shapes and with how much memory, and which
- * backward nodes. */
+/* Profiles: which operators a thread ran, when, for how long, on what shapes and with how much memory, which backward
+ * nodes, and what GPUs did for them. */
 #ifndef TAPER_PROFILE_H
 #define TAPER_PROFILE_H
 #include <taper/tensor.h>
@@ -22,7 +22,26 @@ typedef struct tp_event {
     int64_t bytes;    /* of tensors' memory, taken less given back while it ran */
     int64_t ninputs;  /* one per argument, if shapes were asked for */
     void *note;       /* what the options' `note` gave */
+    int64_t device_bytes; /* of `bytes`: on other devices than the CPU */
 } tp_event;
+
+typedef enum tp_activity_kind {
+    TP_ACTIVITY_KERNEL,
+    TP_ACTIVITY_LIBRARY, /* a call of a vendor's library whose kernels cannot be told apart */
+    TP_ACTIVITY_COPY,
+    TP_ACTIVITY_FILL,
+    TP_ACTIVITY_GRAPH /* the replay of a captured graph, likewise */
+} tp_activity_kind;
+
+typedef struct tp_activity { /* what a GPU did */
+    const char *name;        /* of a kernel: "taper_pointwise_add" */
+    int64_t kind;            /* tp_activity_kind */
+    tp_device device;
+    int64_t stream;     /* a number for each stream of the device */
+    int64_t start, end; /* nanoseconds of the monotonic clock */
+    int64_t event;      /* number of the innermost event that launched it, -1: none of this profile did */
+    int64_t bytes;      /* of copies and fills */
+} tp_activity;
 
 typedef struct tp_event_input {
     int64_t dtype; /* tp_dtype; TP_NO_DTYPE: not a tensor */
@@ -38,6 +57,7 @@ typedef struct tp_profile_options {
         void *context); /* NULL, or called when an event begins that is not inside an operator or a backward */
     void (*drop_note)(void *note);
     void *context;
+    bool devices; /* time what GPUs do: stopping waits for what was launched */
 } tp_profile_options;
 
 /* A profile of this thread, from now until tp_profile_stop; a thread has one at a time. NULL on failure. */
@@ -48,8 +68,12 @@ TP_API void tp_profile_free(tp_profile *profile); /* stops it first if it runs o
 TP_API int64_t tp_profile_count(const tp_profile *profile);                    /* events, in the order they began */
 TP_API const tp_event *tp_profile_event(const tp_profile *profile, int64_t i); /* NULL and an error if there is none */
 TP_API bool tp_profile_input(const tp_profile *profile, int64_t event, int64_t i,
-                             tp_event_input *input);         /* entries of lists count too */
-TP_API int64_t tp_profile_lost(const tp_profile *profile);   /* events for which there was no memory */
+                             tp_event_input *input); /* entries of lists count too */
+/* What GPUs did, in the order in which it began; none before the profile is stopped. Through CUPTI, where it is found,
+ * everything of the process is told, and else what this thread launched. */
+TP_API int64_t tp_profile_activity_count(const tp_profile *profile);
+TP_API const tp_activity *tp_profile_activity(const tp_profile *profile, int64_t i); /* NULL and an error: none */
+TP_API int64_t tp_profile_lost(const tp_profile *profile);   /* events and activities for which there was no memory */
 TP_API int64_t tp_profile_thread(const tp_profile *profile); /* the system's number of the thread */
 
 /* ---- What a profile says ---- */

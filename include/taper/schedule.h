@@ -38,6 +38,7 @@ typedef struct tp_schedule_options {
     tp_ints milestones TP_MEMBER(TP_NO_INTS_INIT);
     double (*lr_lambda)(int64_t epoch, void *context) TP_MEMBER(NULL);
     void *context TP_MEMBER(NULL);
+    double swa_lr TP_MEMBER(TP_NO_FLOAT), anneal_epochs TP_MEMBER(TP_NO_FLOAT);
     TP_OPTIONS_GUARD_
 } tp_schedule_options;
 TP_API tp_schedule *tp_schedule_new(const char *kind, tp_optimiser *optimiser, const tp_schedule_options *options);
@@ -61,6 +62,7 @@ TP_SCHEDULE_DEFINE_(tp_cosine_annealing_warm_restarts, "CosineAnnealingWarmResta
 TP_SCHEDULE_DEFINE_(tp_cyclic_lr, "CyclicLR")
 TP_SCHEDULE_DEFINE_(tp_one_cycle_lr, "OneCycleLR")
 TP_SCHEDULE_DEFINE_(tp_reduce_lr_on_plateau, "ReduceLROnPlateau")
+TP_SCHEDULE_DEFINE_(tp_swa_lr, "SWALR")
 TP_BEGIN
 #else
 #define TP_SCHEDULE_DEFAULTS_                                                                                          \
@@ -71,7 +73,8 @@ TP_BEGIN
     .step_size_down = TP_NO_FLOAT, .cycle_momentum = TP_NO_FLOAT, .base_momentum = TP_NO_FLOAT,                        \
     .max_momentum = TP_NO_FLOAT, .total_steps = TP_NO_FLOAT, .pct_start = TP_NO_FLOAT, .div_factor = TP_NO_FLOAT,      \
     .final_div_factor = TP_NO_FLOAT, .three_phase = TP_NO_FLOAT, .patience = TP_NO_FLOAT, .threshold = TP_NO_FLOAT,    \
-    .cooldown = TP_NO_FLOAT, .min_lr = TP_NO_FLOAT, .eps = TP_NO_FLOAT, .context = NULL
+    .cooldown = TP_NO_FLOAT, .min_lr = TP_NO_FLOAT, .eps = TP_NO_FLOAT, .context = NULL, .swa_lr = TP_NO_FLOAT,        \
+    .anneal_epochs = TP_NO_FLOAT
 #define TP_SCHEDULE_(kind, optimiser, ...) \
     TP_WITH_(tp_schedule_options, tp_schedule_new(kind, optimiser, &tp_o_), TP_SCHEDULE_DEFAULTS_, __VA_ARGS__)
 #define tp_lambda_lr(...)         TP_SCHEDULE_("LambdaLR", __VA_ARGS__, )         /* lr_lambda, context */
@@ -95,6 +98,9 @@ TP_BEGIN
 /* mode = "min" ("max"), factor = 0.1, patience = 10, threshold = 1e-4, threshold_mode = "rel" ("abs"), cooldown = 0,
  * min_lr = 0, eps = 1e-8 */
 #define tp_reduce_lr_on_plateau(...) TP_SCHEDULE_("ReduceLROnPlateau", __VA_ARGS__, )
+/* From the rate that a group has to swa_lr in anneal_epochs = 10 steps, then constant; anneal_strategy = "cos"
+ * ("linear"). For averages of weights (average.h). */
+#define tp_swa_lr(...)               TP_SCHEDULE_("SWALR", __VA_ARGS__, )
 #endif
 
 /* One after the other, from one milestone to the next (one fewer than schedules); all of them in each step. They take

@@ -36,5 +36,8 @@ TP_API void tp_packed_release(tp_packed packed); /* outside of scopes; a failed 
 TP_API tp_packed tp_forward_packed(tp_module *m, tp_packed packed, tp_tensor *h_0, tp_tensor *c_0, tp_tensor **h_n,
                                    tp_tensor **c_n);
 
+/* Where each number of a permutation stands; what sorts back what sorted_indices sorted. */
+TP_API tp_tensor *tp_invert_permutation(tp_tensor *permutation);
+
 TP_END
 #endif

@@ -12,11 +12,13 @@
 #include <taper/checkpoint.h>
 #include <taper/clip.h>
 #include <taper/data.h>
+#include <taper/debug.h>
 #include <taper/ddp.h>
 #include <taper/dist.h>
 #include <taper/distribution.h>
 #include <taper/device.h>
 #include <taper/events.h>
+#include <taper/functional.h>
 #include <taper/gpu.h>
 #include <taper/graph.h>
 #include <taper/image.h>
@@ -27,12 +29,15 @@
 #include <taper/parametrize.h>
 #include <taper/print.h>
 #include <taper/profile.h>
+#include <taper/quantized.h>
 #include <taper/random.h>
 #include <taper/share.h>
 #include <taper/schedule.h>
 #include <taper/sequence.h>
 #include <taper/scaler.h>
+#include <taper/sparse.h>
 #include <taper/tensor.h>
+#include <taper/tokenizer.h>
 #include <taper/training.h>
 #include <taper/transforms.h>
 #endif

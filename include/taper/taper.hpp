@@ -15,13 +15,17 @@
 #include <taper/cpp/base.hpp>
 #include <taper/cpp/containers.hpp>
 #include <taper/cpp/data.hpp>
+#include <taper/cpp/dims_options.hpp>
 #include <taper/cpp/indexing.hpp>
 #include <taper/cpp/jit.hpp>
 #include <taper/cpp/layers.hpp>
+#include <taper/cpp/losses.hpp>
 #include <taper/cpp/module.hpp>
 #include <taper/cpp/node.hpp>
 #include <taper/cpp/optim.hpp>
 #include <taper/cpp/print.hpp>
+#include <taper/cpp/sequence.hpp>
 #include <taper/cpp/serialize.hpp>
 #include <taper/cpp/tensor.hpp>
+#include <taper/cpp/transformers.hpp>
 #include <taper/cpp/value.hpp>

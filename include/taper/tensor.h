@@ -174,12 +174,14 @@ typedef struct tp_operand {
 } tp_operand;
 static inline tp_operand tp_operand_tensor(tp_tensor *t) {
     tp_operand a;
-    a.tensor = t, a.scalar = tp_no_scalar();
+    a.tensor = t;
+    a.scalar = tp_no_scalar();
     return a;
 }
 static inline tp_operand tp_operand_scalar(tp_scalar s) {
     tp_operand a;
-    a.tensor = NULL, a.scalar = s;
+    a.tensor = NULL;
+    a.scalar = s;
     return a;
 }
 static inline tp_operand tp_operand_self(tp_operand a) { return a; }

@@ -17,8 +17,10 @@ enum { OTHERS = sizeof others / sizeof *others, FIRST_OTHER = 100 };
 /* A device type's number: the library's, or FIRST_OTHER and its place above. -1: an exception is set. */
 static int device_number(PyObject *o) {
     const char *name = PyUnicode_Check(o) ? PyUnicode_AsUTF8(o) : NULL;
-    if (!name)
-        return PyErr_Format(PyExc_TypeError, "expected a device type as str, but got %s", Py_TYPE(o)->tp_name), -1;
+    if (!name) {
+        PyErr_Format(PyExc_TypeError, "expected a device type as str, but got %s", Py_TYPE(o)->tp_name);
+        return -1;
+    }
     for (int i = 0; i < OTHERS; i++)
         if (!strcmp(name, others[i].name)) return FIRST_OTHER + i;
     tp_device device;
@@ -85,7 +87,8 @@ static PyObject *set_autocast_dtype(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 static PyObject *is_autocast_cache_enabled(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyBool_FromLong(tp_autocast_cache_enabled());
 }
 static PyObject *set_autocast_cache_enabled(PyObject *module, PyObject *o) {
@@ -96,16 +99,19 @@ static PyObject *set_autocast_cache_enabled(PyObject *module, PyObject *o) {
     Py_RETURN_NONE;
 }
 static PyObject *clear_autocast_cache(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     tp_clear_autocast_cache();
     Py_RETURN_NONE;
 }
 static PyObject *increment_nesting(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyLong_FromLongLong(tp_autocast_nest(1));
 }
 static PyObject *decrement_nesting(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyLong_FromLongLong(tp_autocast_nest(-1));
 }
 

@@ -13,16 +13,23 @@ static const char *const formats[TP_DTYPE_COUNT] = {
     [TP_INT64] = "l",       [TP_FLOAT16] = "e", [TP_FLOAT32] = "f", [TP_FLOAT64] = "d", [TP_COMPLEX64] = "Zf",
     [TP_COMPLEX128] = "Zd", [TP_UINT16] = "H",  [TP_UINT32] = "I",  [TP_UINT64] = "L"};
 
+static tp_dtype whole_dtype(Py_ssize_t itemsize, bool is_signed) {
+    switch (itemsize) {
+    case 1: return is_signed ? TP_INT8 : TP_UINT8;
+    case 2: return is_signed ? TP_INT16 : TP_UINT16;
+    case 4: return is_signed ? TP_INT32 : TP_UINT32;
+    default: return is_signed ? TP_INT64 : TP_UINT64;
+    }
+}
+
 /* The dtype of a buffer's elements, TP_NO_DTYPE if there is none. A format may begin with the byte order. */
 static tp_dtype dtype_of_format(const char *format, Py_ssize_t itemsize) {
     if (!format) return itemsize == 1 ? TP_UINT8 : TP_NO_DTYPE;
     if (strchr("@=<>!", *format)) format++;
     if (format[0] == 'Z') return format[1] == 'f' ? TP_COMPLEX64 : format[1] == 'd' ? TP_COMPLEX128 : TP_NO_DTYPE;
     if (!format[0] || format[1]) return TP_NO_DTYPE;
-    if (strchr("bhilqn", format[0]))
-        return itemsize == 1 ? TP_INT8 : itemsize == 2 ? TP_INT16 : itemsize == 4 ? TP_INT32 : TP_INT64;
-    if (strchr("BHILQN", format[0]))
-        return itemsize == 1 ? TP_UINT8 : itemsize == 2 ? TP_UINT16 : itemsize == 4 ? TP_UINT32 : TP_UINT64;
+    if (strchr("bhilqn", format[0])) return whole_dtype(itemsize, true);
+    if (strchr("BHILQN", format[0])) return whole_dtype(itemsize, false);
     for (int d = TP_BOOL; d < TP_DTYPE_COUNT; d++)
         if (formats[d] && formats[d][0] == format[0] && tp_dtype_size((tp_dtype)d) == itemsize) return (tp_dtype)d;
     return format[0] == 'c' ? TP_UINT8 : TP_NO_DTYPE;
@@ -182,7 +189,11 @@ tp_tensor *tpy_over_array(PyObject *array, bool warn) {
 
 tp_dtype tpy_array_dtype(PyObject *array) {
     Py_buffer b;
-    if (PyObject_GetBuffer(array, &b, PyBUF_RECORDS_RO) < 0) return PyErr_Clear(), refuse_array(array), TP_NO_DTYPE;
+    if (PyObject_GetBuffer(array, &b, PyBUF_RECORDS_RO) < 0) {
+        PyErr_Clear();
+        refuse_array(array);
+        return TP_NO_DTYPE;
+    }
     tp_dtype dtype = dtype_of_format(b.format, b.itemsize);
     PyBuffer_Release(&b);
     if (!dtype) refuse_array(array);
@@ -289,10 +300,14 @@ int tpy_get_buffer(PyObject *o, Py_buffer *view, int flags) {
         return -1;
     }
     exported *e = PyMem_Malloc(sizeof *e);
-    if (!e) return PyErr_NoMemory(), -1;
+    if (!e) {
+        PyErr_NoMemory();
+        return -1;
+    }
     if (!(e->held = tpy_own(tp_detach(t)))) {
         PyMem_Free(e);
-        return tpy_raise(), -1;
+        tpy_raise();
+        return -1;
     }
     tp_ints shape = tp_shape(t), strides = tp_strides(t);
     int64_t item = tp_dtype_size(dtype);

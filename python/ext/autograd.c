@@ -5,11 +5,13 @@
 
 /* ---- Modes ---- */
 static PyObject *grad_enabled(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyBool_FromLong(tp_grad_enabled());
 }
 static PyObject *inference_enabled(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyBool_FromLong(tp_inference_enabled());
 }
 static PyObject *set_grad(PyObject *module, PyObject *mode) {
@@ -46,11 +48,13 @@ static PyObject *keep_inference(PyObject *module, PyObject *mode) {
 
 /* ---- The backward that runs ---- */
 static PyObject *backward_number(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyLong_FromLongLong(tp_backward_number());
 }
 static PyObject *backward_node(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return tpy_wrap_node(tp_backward_node());
 }
 static PyObject *backward_runs(PyObject *module, PyObject *o) {
@@ -60,7 +64,8 @@ static PyObject *backward_runs(PyObject *module, PyObject *o) {
     return PyBool_FromLong(tp_backward_runs(node));
 }
 static PyObject *backward_keeps_graph(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyBool_FromLong(tp_backward_keeps_graph());
 }
 static PyObject *backward_reaches(PyObject *module, PyObject *o) {
@@ -115,7 +120,10 @@ static bool list_read(PyObject *o, const char *what, bool none_fits, list *l) {
                                              : PySequence_Fast(o, "expected a tensor or a sequence of tensors");
     if (!l->fast) return false;
     l->n = PySequence_Fast_GET_SIZE(l->fast);
-    if (!(l->v = PyMem_Calloc((size_t)l->n + 1, sizeof *l->v))) return PyErr_NoMemory(), false;
+    if (!(l->v = PyMem_Calloc((size_t)l->n + 1, sizeof *l->v))) {
+        PyErr_NoMemory();
+        return false;
+    }
     for (int64_t i = 0; i < l->n; i++) {
         PyObject *item = PySequence_Fast_GET_ITEM(l->fast, i);
         if (tpy_is_tensor(item))
@@ -139,14 +147,16 @@ static int truth(PyObject *o, bool otherwise) { return !o || o == Py_None ? othe
 /* ---- Backward ---- */
 /* The gradients a backward starts from, as PyTorch wants them; the library says the same in its own words. */
 static bool check_first(const list *out, const list *g) {
-    if (g->fast && g->n != out->n)
-        return PyErr_Format(PyExc_RuntimeError, "got %lld tensors and %lld gradients", (long long)out->n,
-                            (long long)g->n),
-               false;
+    if (g->fast && g->n != out->n) {
+        PyErr_Format(PyExc_RuntimeError, "got %lld tensors and %lld gradients", (long long)out->n, (long long)g->n);
+        return false;
+    }
     for (int64_t i = 0; i < out->n; i++) {
         const tp_tensor *t = out->v[i], *given = g->fast ? g->v[i] : NULL;
-        if (!given && tp_requires_grad(t) && tp_numel(t) != 1)
-            return PyErr_SetString(PyExc_RuntimeError, "grad can be implicitly created only for scalar outputs"), false;
+        if (!given && tp_requires_grad(t) && tp_numel(t) != 1) {
+            PyErr_SetString(PyExc_RuntimeError, "grad can be implicitly created only for scalar outputs");
+            return false;
+        }
         if (!given) continue;
         tp_ints a = tp_shape(given), b = tp_shape(t);
         if (a.n == b.n && (!a.n || !memcmp(a.v, b.v, (size_t)a.n * sizeof *a.v))) continue;
@@ -185,8 +195,10 @@ static bool run_final_calls(bool ok) {
 
 static PyObject *queue_callback(PyObject *module, PyObject *call) {
     (void)module;
-    if (!backwards)
-        return PyErr_SetString(PyExc_RuntimeError, "Final callbacks can only be installed during backward pass."), NULL;
+    if (!backwards) {
+        PyErr_SetString(PyExc_RuntimeError, "Final callbacks can only be installed during backward pass.");
+        return NULL;
+    }
     if (!final_calls && !(final_calls = PyList_New(0))) return NULL;
     if (PyList_Append(final_calls, call) < 0) return NULL;
     Py_RETURN_NONE;
@@ -200,8 +212,10 @@ static PyObject *run_backward(PyObject *roots, PyObject *gradients, PyObject *re
     int creates = ok ? truth(create, false) : -1, keeps = creates < 0 ? -1 : truth(retain, creates > 0);
     ok = ok && keeps >= 0;
     ok = ok && check_first(&r, &g);
-    if (ok && in.fast && !in.n)
-        ok = false, PyErr_SetString(PyExc_RuntimeError, "`inputs` argument to `backward()` cannot be empty.");
+    if (ok && in.fast && !in.n) {
+        ok = false;
+        PyErr_SetString(PyExc_RuntimeError, "`inputs` argument to `backward()` cannot be empty.");
+    }
     if (ok) {
         tp_backward_options options = {
             .size = sizeof options, .retain_graph = keeps, .create_graph = creates, .inputs = {in.v, in.n}};
@@ -325,7 +339,10 @@ static int set_sparse_grad(PyObject *o, PyObject *value) {
     PyObject *told = PyObject_CallMethodNoArgs((PyObject *)Py_TYPE(value), sparse_grad_name);
     if (!told) return -1;
     Py_DECREF(told);
-    if (!tp_set_grad(tpy_unwrap(o), NULL)) return tpy_raise(), -1;
+    if (!tp_set_grad(tpy_unwrap(o), NULL)) {
+        tpy_raise();
+        return -1;
+    }
     PyObject *dict = PyObject_GenericGetDict(o, NULL);
     int done = dict ? PyDict_SetItem(dict, sparse_grad_name, value) : -1;
     Py_XDECREF(dict);
@@ -337,11 +354,15 @@ static int set_grad_of(PyObject *o, PyObject *value, void *unused) {
     if (!tpy_forget_sparse_grad(o)) return -1;
     if (value && value != Py_None && is_sparse_grad(value)) return set_sparse_grad(o, value);
     if (!value || value == Py_None) return tp_set_grad(t, NULL) ? 0 : (tpy_raise(), -1);
-    if (!tpy_is_tensor(value))
-        return PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type %s",
-                            Py_TYPE(value)->tp_name),
-               -1;
-    if (value == o) return PyErr_SetString(PyExc_RuntimeError, "can't assign Variable as its own grad"), -1;
+    if (!tpy_is_tensor(value)) {
+        PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type %s",
+                     Py_TYPE(value)->tp_name);
+        return -1;
+    }
+    if (value == o) {
+        PyErr_SetString(PyExc_RuntimeError, "can't assign Variable as its own grad");
+        return -1;
+    }
     return tp_set_grad(t, tpy_unwrap(value)) ? 0 : (tpy_raise(), -1);
 }
 static PyObject *get_grad_fn(PyObject *o, void *unused) {
@@ -361,15 +382,17 @@ static PyObject *get_data(PyObject *o, void *unused) {
 }
 static int set_data(PyObject *o, PyObject *value, void *unused) {
     (void)unused;
-    if (!value)
-        return PyErr_SetString(PyExc_RuntimeError, "Deleting tensor data is not allowed. Delete tensor instead!"), -1;
-    if (!tpy_is_tensor(value))
-        return PyErr_Format(PyExc_TypeError, "Variable data has to be a tensor, but got %s", Py_TYPE(value)->tp_name),
-               -1;
+    if (!value) {
+        PyErr_SetString(PyExc_RuntimeError, "Deleting tensor data is not allowed. Delete tensor instead!");
+        return -1;
+    }
+    if (!tpy_is_tensor(value)) {
+        PyErr_Format(PyExc_TypeError, "Variable data has to be a tensor, but got %s", Py_TYPE(value)->tp_name);
+        return -1;
+    }
     tp_capture_break("memory of a tensor's is exchanged: .data is assigned");
-    tpy_change_begin();
-    bool ok = tp_set_data(tpy_unwrap(o), tpy_unwrap(value));
-    tpy_change_end();
+    bool ok;
+    TPY_CHANGE(ok = tp_set_data(tpy_unwrap(o), tpy_unwrap(value)));
     return ok ? 0 : (tpy_raise(), -1);
 }
 static PyObject *get_retains_grad(PyObject *o, void *unused) {
@@ -388,11 +411,13 @@ static PyObject *get_base(PyObject *o, void *unused) {
     return tpy_tensor_or_none(tp_base(tpy_unwrap(o)));
 }
 static PyObject *get_none(PyObject *o, void *unused) {
-    (void)o, (void)unused;
+    (void)o;
+    (void)unused;
     Py_RETURN_NONE;
 }
 static int set_none(PyObject *o, PyObject *value, void *unused) {
-    (void)o, (void)unused;
+    (void)o;
+    (void)unused;
     if (!value || value == Py_None || (PyDict_Check(value) && !PyDict_GET_SIZE(value))) return 0;
     PyErr_SetString(PyExc_RuntimeError, "_backward_hooks cannot be assigned: use register_hook()");
     return -1;
@@ -435,8 +460,10 @@ static PyObject *requires_grad_(PyObject *o, PyObject *args, PyObject *kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:requires_grad_", names, &on)) return NULL;
     if (transforms && on)
         return refuse_in_transform("requires_grad_", " (or perhaps using torch.autograd.functional.* APIs)");
-    if (on && !tp_dtype_is_floating(tp_dtype_of(tpy_unwrap(o))) && !tp_dtype_is_complex(tp_dtype_of(tpy_unwrap(o))))
-        return PyErr_SetString(PyExc_RuntimeError, "only Tensors of floating point dtype can require gradients"), NULL;
+    if (on && !tp_dtype_is_floating(tp_dtype_of(tpy_unwrap(o))) && !tp_dtype_is_complex(tp_dtype_of(tpy_unwrap(o)))) {
+        PyErr_SetString(PyExc_RuntimeError, "only Tensors of floating point dtype can require gradients");
+        return NULL;
+    }
     return tp_set_requires_grad(tpy_unwrap(o), on) ? Py_NewRef(o) : tpy_raise();
 }
 static PyObject *detach(PyObject *o, PyObject *unused) {

@@ -33,7 +33,10 @@ static bool next_instruction(reader *r, instruction *i) {
         i->ran |= ran_at(r, r->at); /* with a longer argument, the prefix is what is traced */
         r->at += 2;
         if (i->kind == TPY_OP_NOTHING) continue;
-        if (i->kind != TPY_OP_EXTENDED) return i->arg >>= shift, true;
+        if (i->kind != TPY_OP_EXTENDED) {
+            i->arg >>= shift;
+            return true;
+        }
         extended = i->arg;
     }
     return false;

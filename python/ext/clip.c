@@ -3,18 +3,23 @@
 
 /* The tensors of a list, borrowed, in an array from PyMem; elements counts theirs. False with an exception. */
 static bool tensors_in(PyObject *list, tp_tensors *out, int64_t *elements) {
-    if (!PyList_Check(list))
-        return PyErr_Format(PyExc_TypeError, "expected a list of tensors, got %s", Py_TYPE(list)->tp_name), false;
+    if (!PyList_Check(list)) {
+        PyErr_Format(PyExc_TypeError, "expected a list of tensors, got %s", Py_TYPE(list)->tp_name);
+        return false;
+    }
     Py_ssize_t n = PyList_GET_SIZE(list);
     *out = (tp_tensors){PyMem_Malloc((size_t)(n + 1) * sizeof(tp_tensor *)), n};
-    if (!out->v) return PyErr_NoMemory(), false;
+    if (!out->v) {
+        PyErr_NoMemory();
+        return false;
+    }
     *elements = 0;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *o = PyList_GET_ITEM(list, i);
         if (!tpy_is_tensor(o)) {
             PyMem_Free(out->v);
-            return PyErr_Format(PyExc_TypeError, "expected a list of tensors, got %s in it", Py_TYPE(o)->tp_name),
-                   false;
+            PyErr_Format(PyExc_TypeError, "expected a list of tensors, got %s in it", Py_TYPE(o)->tp_name);
+            return false;
         }
         out->v[i] = tpy_unwrap(o);
         *elements += tp_numel(out->v[i]);

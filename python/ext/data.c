@@ -150,9 +150,10 @@ static Py_ssize_t names_of(PyObject *o, const char **names, PyObject **kept) {
         PyObject *item = PySequence_GetItem(o, i), *bytes = NULL;
         bool ok = item && PyUnicode_FSConverter(item, &bytes);
         Py_XDECREF(item);
-        if (ok)
-            PyTuple_SET_ITEM(*kept, i, bytes), names[i] = PyBytes_AS_STRING(bytes);
-        else
+        if (ok) {
+            PyTuple_SET_ITEM(*kept, i, bytes);
+            names[i] = PyBytes_AS_STRING(bytes);
+        } else
             Py_CLEAR(*kept);
     }
     return *kept ? n : -1;
@@ -202,9 +203,10 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (!PyArg_ParseTuple(args, "O!iL:Reader", dataset_type, &dataset, &threads, &room)) return NULL;
     tp_reader *r = tp_reader_new(dataset_of(dataset), threads, room);
     tpy_reader *o = r ? (tpy_reader *)type->tp_alloc(type, 0) : NULL;
-    if (o)
-        o->r = r, o->fields = tp_dataset_fields(dataset_of(dataset));
-    else if (r)
+    if (o) {
+        o->r = r;
+        o->fields = tp_dataset_fields(dataset_of(dataset));
+    } else if (r)
         tp_reader_free(r);
     else
         tpy_raise();
@@ -241,7 +243,8 @@ static PyObject *reader_take(PyObject *o, PyObject *unused) {
  * next one filled with zeros again, until a larger block has been freed once: from then on it keeps what is that large.
  * Images decoded and augmented: 75 -> 62 ms for 64 of them. What the user has set stays. */
 static PyObject *keep_freed_memory(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     PyMem_RawFree(PyMem_RawMalloc(31 << 20)); /* 32 MB is the most that counts */
     Py_RETURN_NONE;
 }

@@ -81,7 +81,8 @@ static PyObject *store_file(PyObject *unused, PyObject *args) {
 }
 
 static PyObject *store_hash(PyObject *unused, PyObject *unused2) {
-    (void)unused, (void)unused2;
+    (void)unused;
+    (void)unused2;
     return wrap_store(tp_store_hash());
 }
 
@@ -345,7 +346,10 @@ static tp_group *group_of(PyObject *o) {
 static PyObject *wrap_group(tp_group *g) {
     if (!g) return raise_as(backend_error);
     group_object *o = (group_object *)group_type->tp_alloc(group_type, 0);
-    if (o) o->g = g, o->job = job_number;
+    if (o) {
+        o->g = g;
+        o->job = job_number;
+    }
     return (PyObject *)o;
 }
 
@@ -597,7 +601,8 @@ static PyObject *dist_init(PyObject *unused, PyObject *args) {
 }
 
 static PyObject *dist_end(PyObject *unused, PyObject *unused2) {
-    (void)unused, (void)unused2;
+    (void)unused;
+    (void)unused2;
     job_number++;
     TPY_UNLOCKED(tp_dist_end());
     Py_RETURN_NONE;
@@ -621,24 +626,28 @@ static PyObject *dist_group(PyObject *unused, PyObject *args) {
 }
 
 static PyObject *dist_place(PyObject *unused, PyObject *unused2) {
-    (void)unused, (void)unused2;
+    (void)unused;
+    (void)unused2;
     tp_dist_place p = {.size = sizeof p};
     if (!tp_dist_query(&p)) return tpy_raise();
     return Py_BuildValue("ziiii", p.launcher, p.rank, p.world_size, p.local_rank, p.local_size);
 }
 
 static PyObject *dist_engine(PyObject *unused, PyObject *unused2) {
-    (void)unused, (void)unused2;
+    (void)unused;
+    (void)unused2;
     return Py_BuildValue("z", tp_dist_engine());
 }
 
 static PyObject *dist_store(PyObject *unused, PyObject *unused2) {
-    (void)unused, (void)unused2;
+    (void)unused;
+    (void)unused2;
     return wrap_store(tp_store_retain(tp_dist_store()));
 }
 
 static PyObject *dist_nccl_version(PyObject *unused, PyObject *unused2) {
-    (void)unused, (void)unused2;
+    (void)unused;
+    (void)unused2;
     return PyLong_FromLong(tp_dist_nccl_version());
 }
 
@@ -689,13 +698,15 @@ static PyObject *dist_prove(PyObject *unused, PyObject *args) {
 }
 
 static PyObject *dist_leave(PyObject *unused, PyObject *unused2) {
-    (void)unused, (void)unused2;
+    (void)unused;
+    (void)unused2;
     TPY_UNLOCKED(tp_dist_leave());
     Py_RETURN_NONE;
 }
 
 static PyObject *preempted(PyObject *unused, PyObject *unused2) {
-    (void)unused, (void)unused2;
+    (void)unused;
+    (void)unused2;
     return PyBool_FromLong(tp_preempted());
 }
 

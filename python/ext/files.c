@@ -340,7 +340,10 @@ static bool read_names(tpy_file *self, PyObject *names) {
     Py_ssize_t n = PyList_GET_SIZE(names);
     self->names = Py_NewRef(names);
     self->allowed = PyMem_Calloc((size_t)n + 1, sizeof *self->allowed);
-    if (!self->allowed) return PyErr_NoMemory(), false;
+    if (!self->allowed) {
+        PyErr_NoMemory();
+        return false;
+    }
     for (Py_ssize_t i = 0; i < n; i++)
         if (!(self->allowed[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(names, i)))) return false;
     return true;
@@ -554,7 +557,10 @@ static PyObject *write_pieces(PyObject *module, PyObject *args) {
     bool ok = (views && pieces && bytes) || PyErr_NoMemory();
     for (; ok && have < n; have += ok) {
         ok = PyObject_GetBuffer(PyList_GET_ITEM(list, have), &views[have], PyBUF_SIMPLE) == 0;
-        if (ok) pieces[have] = views[have].buf, bytes[have] = views[have].len;
+        if (ok) {
+            pieces[have] = views[have].buf;
+            bytes[have] = views[have].len;
+        }
     }
     if (ok) {
         Py_BEGIN_ALLOW_THREADS;
@@ -583,7 +589,10 @@ static PyObject *save_named(PyObject *module, PyObject *args) {
         if (!ok)
             PyErr_Format(PyExc_TypeError, "expected a dict of texts and tensors, got %s: %s", Py_TYPE(key)->tp_name,
                          Py_TYPE(value)->tp_name);
-        if (ok) ok = (names[have] = PyUnicode_AsUTF8(key)) != NULL, tensors[have] = tpy_unwrap(value);
+        if (ok) {
+            ok = (names[have] = PyUnicode_AsUTF8(key)) != NULL;
+            tensors[have] = tpy_unwrap(value);
+        }
     }
     if (ok) {
         Py_BEGIN_ALLOW_THREADS;

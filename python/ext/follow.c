@@ -291,7 +291,10 @@ static bool follow_instance(tpy_guards *g, PyObject *o) {
     if (!tpy_watch_whole(g, WATCH_OBJECT, o) || !tpy_follow(g, (PyObject *)type) || !follow_members_of_classes(g, o))
         return false;
     PyObject *dict = PyObject_GenericGetDict(o, NULL);
-    if (!dict) return PyErr_Clear(), true;
+    if (!dict) {
+        PyErr_Clear();
+        return true;
+    }
     bool ok = is_plain_object(g, o) ? follow_named(g, dict) : follow_attributes_of(g, dict);
     Py_DECREF(dict);
     return ok;

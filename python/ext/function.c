@@ -91,7 +91,8 @@ static bool read_answer(const tpy_function *ctx, PyObject *answer, tp_tensor **g
 
 static bool run_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs,
                          tp_tensor **grad_inputs, int64_t ninputs) {
-    (void)call, (void)noutputs;
+    (void)call;
+    (void)noutputs;
     tpy_entry entry = tpy_enter();
     tpy_function *ctx = (tpy_function *)Py_NewRef((PyObject *)context);
     PyObject *args = gradient_arguments(ctx, grads),
@@ -135,10 +136,11 @@ static int place_of(PyObject *o, tp_tensor *const *list, int n) {
 }
 
 static bool tensors_only(PyObject *tuple, const char *what) {
-    if (!PyTuple_Check(tuple))
-        return PyErr_Format(PyExc_TypeError, "%s attribute is expected to be a tuple but is %s", what,
-                            Py_TYPE(tuple)->tp_name),
-               false;
+    if (!PyTuple_Check(tuple)) {
+        PyErr_Format(PyExc_TypeError, "%s attribute is expected to be a tuple but is %s", what,
+                     Py_TYPE(tuple)->tp_name);
+        return false;
+    }
     return true;
 }
 
@@ -149,11 +151,11 @@ static bool mark_all(tp_function_call *call, const pending *p) {
     for (Py_ssize_t i = 0; dirty && i < PyTuple_GET_SIZE(dirty); i++) {
         PyObject *o = PyTuple_GET_ITEM(dirty, i);
         int at = place_of(o, p->inputs, p->ninputs);
-        if (!tpy_is_tensor(o))
-            return PyErr_Format(PyExc_RuntimeError,
-                                "mark_dirty can only accept variables, but argument %zd is of type %s", i,
-                                Py_TYPE(o)->tp_name),
-                   false;
+        if (!tpy_is_tensor(o)) {
+            PyErr_Format(PyExc_RuntimeError, "mark_dirty can only accept variables, but argument %zd is of type %s", i,
+                         Py_TYPE(o)->tp_name);
+            return false;
+        }
         if (at < 0) {
             PyErr_SetString(PyExc_RuntimeError, "ctx.mark_dirty() received a tensor that was not an input. Only input "
                                                 "Tensors that have been mutated should be passed to ctx.mark_dirty().");
@@ -163,11 +165,11 @@ static bool mark_all(tp_function_call *call, const pending *p) {
     }
     for (Py_ssize_t i = 0; nondiff && i < PyTuple_GET_SIZE(nondiff); i++) {
         PyObject *o = PyTuple_GET_ITEM(nondiff, i);
-        if (!tpy_is_tensor(o))
-            return PyErr_Format(PyExc_RuntimeError,
-                                "mark_non_differentiable only accepts variable arguments, but got %s",
-                                Py_TYPE(o)->tp_name),
-                   false;
+        if (!tpy_is_tensor(o)) {
+            PyErr_Format(PyExc_RuntimeError, "mark_non_differentiable only accepts variable arguments, but got %s",
+                         Py_TYPE(o)->tp_name);
+            return false;
+        }
         int at = place_of(o, p->outputs, p->noutputs);
         if (at >= 0) tp_function_mark_nondiff(call, at);
     }
@@ -185,10 +187,11 @@ static bool save_all(tp_function_call *call, PyObject *to_save) {
         if (o == Py_None) continue;
         if (tpy_is_tensor(o))
             list[i] = tpy_unwrap(o);
-        else
-            ok = false,
+        else {
+            ok = false;
             PyErr_Format(PyExc_TypeError, "save_for_backward can only save variables, but argument %zd is of type %s",
                          i, Py_TYPE(o)->tp_name);
+        }
     }
     ok = ok && (tp_function_save(call, (tp_tensors){list, n}) || tpy_raise());
     PyMem_Free(list);
@@ -250,7 +253,10 @@ static bool read_inputs(tpy_function *ctx, PyObject *const *args, Py_ssize_t n, 
     ctx->tensor_args = PyMem_Calloc((size_t)n + 1, 1);
     p->inputs = PyMem_Calloc((size_t)n + 1, sizeof *p->inputs);
     ctx->needs_input_grad = PyTuple_New(n);
-    if (!ctx->tensor_args || !p->inputs || !ctx->needs_input_grad) return PyErr_NoMemory(), false;
+    if (!ctx->tensor_args || !p->inputs || !ctx->needs_input_grad) {
+        PyErr_NoMemory();
+        return false;
+    }
     for (Py_ssize_t i = 0; i < n; i++) {
         bool tensor = tpy_is_tensor(args[i]);
         ctx->tensor_args[i] = tensor;
@@ -295,7 +301,10 @@ static bool read_outputs(tpy_function *ctx, PyObject *result, pending *p) { /* r
     ctx->noutputs = (int)PyTuple_GET_SIZE(result);
     ctx->outputs = PyMem_Calloc((size_t)ctx->noutputs + 1, sizeof *ctx->outputs);
     p->outputs = PyMem_Calloc((size_t)ctx->noutputs + 1, sizeof *p->outputs);
-    if (!ctx->outputs || !p->outputs) return PyErr_NoMemory(), false;
+    if (!ctx->outputs || !p->outputs) {
+        PyErr_NoMemory();
+        return false;
+    }
     for (int i = 0; i < ctx->noutputs; i++) {
         PyObject *o = PyTuple_GET_ITEM(result, i);
         ctx->outputs[i] = tpy_is_tensor(o) ? p->noutputs : -1;
@@ -373,7 +382,8 @@ static PyObject *function_apply(PyObject *cls, PyObject *const *args, Py_ssize_t
 
 /* ---- ctx ---- */
 static PyObject *ctx_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    (void)args, (void)kwargs;
+    (void)args;
+    (void)kwargs;
     tpy_function *ctx = (tpy_function *)type->tp_alloc(type, 0);
     if (ctx) ctx->materialize = 1;
     return (PyObject *)ctx;

@@ -14,7 +14,10 @@ static const struct {
 int tpy_gpu_kind(PyObject *o, void *type) {
     const char *name = PyUnicode_Check(o) ? PyUnicode_AsUTF8(o) : NULL;
     for (size_t i = 0; name && i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(name, kinds[i].name)) return *(tp_device_type *)type = kinds[i].type, 1;
+        if (!strcmp(name, kinds[i].name)) {
+            *(tp_device_type *)type = kinds[i].type;
+            return 1;
+        }
     if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "expected 'cuda' or 'xpu', got %R", o);
     return 0;
 }
@@ -220,6 +223,36 @@ static PyObject *snapshot(PyObject *module, PyObject *args) {
     return PyErr_Occurred() ? NULL : tpy_raise();
 }
 
+/* ---- Who takes memory ---- */
+static PyObject *memory_watcher; /* a function, or NULL */
+
+static void memory_told(const tp_gpu_memory_event *e, void *context) {
+    (void)context;
+    if (!Py_IsInitialized()) return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *function = Py_XNewRef(memory_watcher);
+    PyObject *done = function ? PyObject_CallFunction(function, "siKLKO", e->device.type == TP_CUDA ? "cuda" : "xpu",
+                                                      e->device.index, (unsigned long long)(uintptr_t)e->address,
+                                                      (long long)e->bytes, (unsigned long long)(uintptr_t)e->stream,
+                                                      e->taken ? Py_True : Py_False)
+                              : NULL;
+    if (!done) PyErr_Clear(); /* the memory is what matters */
+    Py_XDECREF(done);
+    Py_XDECREF(function);
+    PyErr_Restore(type, value, trace);
+    PyGILState_Release(state);
+}
+
+/* function(type, index, address, bytes, stream, taken?) or None */
+static PyObject *watch_memory(PyObject *module, PyObject *function) {
+    (void)module;
+    if (!tp_gpu_memory_watch(function == Py_None ? NULL : memory_told, NULL)) return tpy_raise();
+    Py_XSETREF(memory_watcher, function == Py_None ? NULL : Py_NewRef(function));
+    Py_RETURN_NONE;
+}
+
 /* ---- Switches ---- */
 static const char *const switches[TP_GPU_SWITCHES] = {[TP_GPU_MATMUL_TF32] = "matmul_tf32",
                                                       [TP_GPU_CONV_TF32] = "conv_tf32",
@@ -252,7 +285,8 @@ static PyObject *turn(PyObject *module, PyObject *args) {
 
 /* [(backend, name, what it serves, what serves instead, version, file)] */
 static PyObject *list_gpu_libraries(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     PyObject *list = PyList_New(0);
     for (int64_t i = 0; list && i < tp_gpu_library_count(); i++) {
         tp_gpu_library l = {.size = sizeof l};
@@ -295,7 +329,8 @@ static PyObject *is_pinned(PyObject *self, PyObject *args, PyObject *kwargs) {
     return PyBool_FromLong(tp_is_pinned(tpy_unwrap(self)));
 }
 static PyObject *pinned_trim(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     TPY_UNLOCKED(tp_pinned_trim());
     Py_RETURN_NONE;
 }
@@ -307,7 +342,8 @@ static PyObject *record_stream(PyObject *module, PyObject *args) {
     return tpy_none_or_raise(tp_record_stream(tpy_unwrap(tensor), (tp_stream *)(uintptr_t)stream));
 }
 static PyObject *host_detours(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyLong_FromLongLong(tp_host_detours());
 }
 
@@ -342,6 +378,7 @@ static PyMethodDef functions[] = {{"_gpu_count", count, METH_O, NULL},
                                   {"_gpu_alloc", alloc, METH_VARARGS, NULL},
                                   {"_gpu_free", give_back, METH_O, NULL},
                                   {"_gpu_snapshot", snapshot, METH_VARARGS, NULL},
+                                  {"_gpu_memory_watch", watch_memory, METH_O, NULL},
                                   {"_gpu_is_on", is_on, METH_VARARGS, NULL},
                                   {"_gpu_turn", turn, METH_VARARGS, NULL},
                                   {"_gpu_libraries", list_gpu_libraries, METH_NOARGS, NULL},

@@ -40,6 +40,7 @@ typedef struct tpy_captured {
     int retries;
     bool strict; /* torch.compile: never an old value. A trace or an export holds what it saw */
     bool busy;   /* it is being captured: what it calls runs as it is */
+    int replay;  /* tp_replay: torch.compile's mode */
 } tpy_captured;
 
 static PyTypeObject *captured_type;
@@ -255,7 +256,12 @@ static bool finish(tpy_captured *c, attempt *a, tp_capture *capture, PyObject *a
     e->graph = ok ? tp_capture_end(capture, (tp_tensors){outputs.v, outputs.n}) : NULL;
     if (!ok) tp_capture_cancel(capture);
     tpy_leaves_free(&outputs);
-    if (!e->graph) return fail(a, tp_error() ? tp_error() : "there was no memory"), tp_error_clear(), false;
+    if (!e->graph) {
+        fail(a, tp_error() ? tp_error() : "there was no memory");
+        tp_error_clear();
+        return false;
+    }
+    tp_compiled_set_replay(e->graph, (tp_replay)c->replay);
     return !has_changed(a, e->guards) && !has_changed(a, c->found) && !(c->strict && has_side_effects(a, all));
 }
 
@@ -295,7 +301,8 @@ static bool overlap(const tp_tensor *a, const tp_tensor *b) {
         int64_t size = tp_dtype_size(tp_dtype_of(both[k])), last = 0;
         if (!tp_numel(both[k])) return false;
         for (int64_t d = 0; d < tp_ndim(both[k]); d++) last += (tp_size(both[k], d) - 1) * tp_stride(both[k], d);
-        from[k] = (uintptr_t)tp_data(both[k]), to[k] = from[k] + (uintptr_t)((last + 1) * size);
+        from[k] = (uintptr_t)tp_data(both[k]);
+        to[k] = from[k] + (uintptr_t)((last + 1) * size);
     }
     return from[0] < to[1] && from[1] < to[0];
 }
@@ -307,7 +314,10 @@ static bool note_identities(attempt *a) {
     tpy_guards *g = e->guards;
     e->known = PyMem_Malloc((size_t)(g->n + 1) * sizeof *e->known);
     e->same = PyMem_Malloc((size_t)(a->leaves.n + a->leaves.nboxes + 1) * sizeof *e->same);
-    if (!e->known || !e->same) return PyErr_NoMemory(), false;
+    if (!e->known || !e->same) {
+        PyErr_NoMemory();
+        return false;
+    }
     for (Py_ssize_t i = 0; i < g->n; i++) {
         const watch *w = &g->watches[i];
         if (w->kind != WATCH_TENSOR && w->kind != WATCH_LIST && w->kind != WATCH_DICT) continue;
@@ -353,14 +363,22 @@ static bool settle(tpy_captured *c, attempt *a, PyObject *all, PyObject *result)
 static bool was_watched(tpy_captured *c, attempt *a, tpy_guards *before) {
     enum { MOST_RETRIES = 3 };
     int covered = c->strict ? tpy_guards_cover(before, c->found, a->e->guards) : 1;
-    if (covered > 0) return c->retries = 0, true;
+    if (covered > 0) {
+        c->retries = 0;
+        return true;
+    }
     PyErr_Clear();
     tpy_guards_free(c->found);
     c->found = NULL;
-    if (++c->retries > MOST_RETRIES) return fail(a, "what it reads is made anew in each call"), false;
-    c->found = a->e->guards, a->e->guards = NULL;
+    if (++c->retries > MOST_RETRIES) {
+        fail(a, "what it reads is made anew in each call");
+        return false;
+    }
+    c->found = a->e->guards;
+    a->e->guards = NULL;
     tpy_guards_done(c->found);
-    return a->retried = true, false;
+    a->retried = true;
+    return false;
 }
 
 static PyObject *run_captured(tpy_captured *c, attempt *a, PyObject *all, PyObject *const *args, Py_ssize_t n,
@@ -385,7 +403,10 @@ static PyObject *run_captured(tpy_captured *c, attempt *a, PyObject *all, PyObje
     if (before != a->e->guards) tpy_guards_free(before);
     if (ok) return result;
     const char *refusal = tpy_guards_refusal(a->e->guards);
-    if (!refusal) return Py_DECREF(result), NULL;
+    if (!refusal) {
+        Py_DECREF(result);
+        return NULL;
+    }
     PyErr_Clear();
     fail(a, refusal);
     *kept = false;
@@ -394,7 +415,10 @@ static PyObject *run_captured(tpy_captured *c, attempt *a, PyObject *all, PyObje
 
 static bool note_traits(const tpy_captured *c, attempt *a) {
     if (!c->strict) return true;
-    if (!(a->e->traits = PyMem_Malloc((size_t)a->leaves.n + 1))) return PyErr_NoMemory(), false;
+    if (!(a->e->traits = PyMem_Malloc((size_t)a->leaves.n + 1))) {
+        PyErr_NoMemory();
+        return false;
+    }
     for (int64_t i = 0; i < a->leaves.n; i++) a->e->traits[i] = traits(a->leaves.v[i]);
     return true;
 }
@@ -452,9 +476,11 @@ static PyObject *capture(PyObject *self, PyObject *const *args, Py_ssize_t n, Py
     Py_DECREF(all);
     if (a.e->guards) tpy_guards_done(a.e->guards);
     tpy_leaves_free(&a.leaves);
-    if (kept && result)
-        a.e->next = c->entries, c->entries = a.e, c->count++;
-    else
+    if (kept && result) {
+        a.e->next = c->entries;
+        c->entries = a.e;
+        c->count++;
+    } else
         entry_free(a.e);
     PyObject *given = !result             ? NULL
                       : kept || a.retried ? Py_BuildValue("(OOO)", result, Py_None, Py_None)
@@ -517,7 +543,10 @@ static PyObject *load_graph(PyObject *module, PyObject *args) {
     tp_compiled *g = with && !other ? NULL : tp_compiled_load_with(path, other);
     if (!g) return PyErr_Occurred() ? NULL : tpy_raise();
     PyObject *capsule = PyCapsule_New(g, CAPSULE, free_graph);
-    if (!capsule) return tp_compiled_release(g), NULL;
+    if (!capsule) {
+        tp_compiled_release(g);
+        return NULL;
+    }
     return Py_BuildValue("(Nz)", capsule, tp_compiled_note(g));
 }
 
@@ -555,9 +584,11 @@ static PyObject *describe_graph(PyObject *module, PyObject *capsule) {
 /* ---- The type ---- */
 static void forget(tpy_captured *c) {
     entry *e = c->entries;
-    c->entries = NULL, c->count = 0;
+    c->entries = NULL;
+    c->count = 0;
     tpy_guards_free(c->found);
-    c->found = NULL, c->retries = 0;
+    c->found = NULL;
+    c->retries = 0;
     while (e) {
         entry *next = e->next;
         entry_free(e);
@@ -585,12 +616,15 @@ static PyObject *counts(PyObject *self, PyObject *unused) { /* steps of each ent
 static PyObject *captured_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     (void)kwargs;
     PyObject *function, *miss;
-    int strict = 0;
-    if (!PyArg_ParseTuple(args, "OO|p:Captured", &function, &miss, &strict)) return NULL;
+    int strict = 0, replay = TP_REPLAY_DEFAULT;
+    if (!PyArg_ParseTuple(args, "OO|pi:Captured", &function, &miss, &strict, &replay)) return NULL;
     tpy_captured *c = (tpy_captured *)type->tp_alloc(type, 0);
     if (!c) return NULL;
     c->vectorcall = call;
-    c->function = Py_NewRef(function), c->miss = Py_NewRef(miss), c->strict = strict;
+    c->function = Py_NewRef(function);
+    c->miss = Py_NewRef(miss);
+    c->strict = strict;
+    c->replay = replay;
     return (PyObject *)c;
 }
 
@@ -671,7 +705,8 @@ static PyObject *break_graph(PyObject *module, PyObject *why) {
     return text ? PyBool_FromLong(tp_capture_break(text)) : NULL;
 }
 static PyObject *is_capturing(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyBool_FromLong(tp_capturing());
 }
 static PyObject *enable(PyObject *module, PyObject *on) {

@@ -38,24 +38,33 @@ static void note_version(watch *w) {
 static bool room_for(watch *w, Py_ssize_t n) { /* empty places for n items */
     for (Py_ssize_t i = 0; i < w->n; i++) Py_CLEAR(w->items[i]);
     PyObject **items = PyMem_Calloc((size_t)(n ? n : 1), sizeof *items);
-    if (!items) return PyErr_NoMemory(), false;
+    if (!items) {
+        PyErr_NoMemory();
+        return false;
+    }
     PyMem_Free(w->items);
-    w->items = items, w->n = n;
+    w->items = items;
+    w->n = n;
     return true;
 }
 
 static bool take_pairs(watch *w, PyObject *dict, Py_ssize_t before) { /* after what is there before */
     PyObject *key, *value;
     Py_ssize_t at = 0, i = before;
-    while (i + 1 < w->n && PyDict_Next(dict, &at, &key, &value))
-        w->items[i++] = Py_NewRef(key), w->items[i++] = Py_NewRef(value);
+    while (i + 1 < w->n && PyDict_Next(dict, &at, &key, &value)) {
+        w->items[i++] = Py_NewRef(key);
+        w->items[i++] = Py_NewRef(value);
+    }
     return true;
 }
 
 static bool take_sequence(watch *w, PyObject *sequence) { /* steals the sequence */
     PyObject *list = sequence ? PySequence_Fast(sequence, "no items") : NULL;
     Py_XDECREF(sequence);
-    if (!list || !room_for(w, PySequence_Fast_GET_SIZE(list))) return Py_XDECREF(list), false;
+    if (!list || !room_for(w, PySequence_Fast_GET_SIZE(list))) {
+        Py_XDECREF(list);
+        return false;
+    }
     for (Py_ssize_t i = 0; i < w->n; i++) w->items[i] = Py_NewRef(PySequence_Fast_GET_ITEM(list, i));
     Py_DECREF(list);
     return true;
@@ -71,8 +80,10 @@ static PyObject *name_of_class(const PyTypeObject *type, bool qualified) { /* bo
 static bool take_class(watch *w) {
     PyTypeObject *type = (PyTypeObject *)w->object;
     if (!room_for(w, OF_CLASS + 2 * PyDict_GET_SIZE(type->tp_dict))) return false;
-    w->items[0] = Py_NewRef(type->tp_mro), w->items[1] = Py_NewRef((PyObject *)Py_TYPE(type));
-    w->items[2] = Py_XNewRef(name_of_class(type, false)), w->items[3] = Py_XNewRef(name_of_class(type, true));
+    w->items[0] = Py_NewRef(type->tp_mro);
+    w->items[1] = Py_NewRef((PyObject *)Py_TYPE(type));
+    w->items[2] = Py_XNewRef(name_of_class(type, false));
+    w->items[3] = Py_XNewRef(name_of_class(type, true));
     return take_pairs(w, type->tp_dict, OF_CLASS);
 }
 
@@ -85,14 +96,26 @@ static PyObject *dict_of(PyObject *o) { /* new; NULL without an exception: it ha
 static bool take_tensor(watch *w) {
     const tp_tensor *t = tpy_unwrap(w->object);
     int64_t ndim = tp_ndim(t), *layout = PyMem_Malloc((size_t)(2 * ndim + 1) * sizeof *layout);
-    if (!layout) return PyErr_NoMemory(), false;
+    if (!layout) {
+        PyErr_NoMemory();
+        return false;
+    }
     PyMem_Free(w->layout);
     w->layout = layout;
-    for (int64_t i = 0; i < ndim; i++) layout[i] = tp_shape(t).v[i], layout[ndim + i] = tp_stride(t, i);
-    w->data = tp_data(t), w->dtype = (int8_t)tp_dtype_of(t), w->ndim = (int8_t)ndim, w->tracked = tp_requires_grad(t),
-    w->hooked = tp_has_hooks(t), w->leaf = tp_is_leaf(t), w->marked = tp_is_conj(t) || tp_is_neg(t);
+    for (int64_t i = 0; i < ndim; i++) {
+        layout[i] = tp_shape(t).v[i];
+        layout[ndim + i] = tp_stride(t, i);
+    }
+    w->data = tp_data(t);
+    w->dtype = (int8_t)tp_dtype_of(t);
+    w->ndim = (int8_t)ndim;
+    w->tracked = tp_requires_grad(t);
+    w->hooked = tp_has_hooks(t);
+    w->leaf = tp_is_leaf(t);
+    w->marked = tp_is_conj(t) || tp_is_neg(t);
     if (!room_for(w, 2)) return false;
-    w->items[0] = Py_NewRef((PyObject *)Py_TYPE(w->object)), w->items[1] = Py_XNewRef(((tpy_tensor *)w->object)->dict);
+    w->items[0] = Py_NewRef((PyObject *)Py_TYPE(w->object));
+    w->items[1] = Py_XNewRef(((tpy_tensor *)w->object)->dict);
     return true;
 }
 
@@ -142,15 +165,26 @@ static bool take(watch *w) {
 
 /* ---- Making ---- */
 static watch *new_watch(tpy_guards *g, watch_kind kind, PyObject *object, Py_ssize_t n) {
-    if (g->n == MOST_WATCHES) return g->full = true, PyErr_NoMemory(), NULL;
+    if (g->n == MOST_WATCHES) {
+        g->full = true;
+        PyErr_NoMemory();
+        return NULL;
+    }
     if (g->n == g->room) {
         Py_ssize_t room = g->room ? 2 * g->room : 64;
         watch *moved = PyMem_Realloc(g->watches, (size_t)room * sizeof *moved);
-        if (!moved) return PyErr_NoMemory(), NULL;
-        g->watches = moved, g->room = room;
+        if (!moved) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+        g->watches = moved;
+        g->room = room;
     }
     PyObject **items = PyMem_Calloc((size_t)(n ? n : 1), sizeof *items);
-    if (!items) return PyErr_NoMemory(), NULL;
+    if (!items) {
+        PyErr_NoMemory();
+        return NULL;
+    }
     watch *w = &g->watches[g->n++];
     *w = (watch){.kind = (uint8_t)kind, .object = Py_NewRef(object), .n = n, .items = items, .ours = g->ours};
     return w;
@@ -189,7 +223,10 @@ bool tpy_guards_refuse(tpy_guards *g, const char *format, ...) {
 
 tpy_guards *tpy_guards_new(bool strict) {
     tpy_guards *g = PyMem_Calloc(1, sizeof *g);
-    if (!g) return PyErr_NoMemory(), NULL;
+    if (!g) {
+        PyErr_NoMemory();
+        return NULL;
+    }
     g->strict = strict;
     if ((g->seen = PySet_New(NULL)) && (g->later = PyList_New(0)) && (g->modules = PyList_New(0)) &&
         (g->codes = PySet_New(NULL)) && (g->own_names = PySet_New(NULL)) && (g->stored = PySet_New(NULL)))
@@ -259,7 +296,10 @@ static bool holds_pairs(const watch *w, PyObject *dict, Py_ssize_t before) {
 /* In the order in which it is iterated over: a set, whose order its members' history decides, and an ordered dict,
  * whose order is its own. */
 static bool holds_order(const watch *w) {
-    if (PyObject_Size(w->object) != w->n) return PyErr_Clear(), false;
+    if (PyObject_Size(w->object) != w->n) {
+        PyErr_Clear();
+        return false;
+    }
     PyObject *order = w->n ? PyObject_GetIter(w->object) : NULL, *one;
     bool same = order || !w->n;
     for (Py_ssize_t i = 0; same && i < w->n; i++) {

@@ -336,7 +336,8 @@ static PyObject *pack_saved(PyObject *module, PyObject *args) {
     return ok ? Py_NewRef(Py_None) : tpy_raise();
 }
 static PyObject *pop_saved_hooks(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return tpy_none_or_raise(tp_pop_saved_hooks());
 }
 
@@ -401,11 +402,13 @@ static PyObject *set_anomaly(PyObject *module, PyObject *args, PyObject *kwargs)
     Py_RETURN_NONE;
 }
 static PyObject *anomaly_enabled(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyBool_FromLong(tp_anomaly_enabled());
 }
 static PyObject *anomaly_checks_nan(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyBool_FromLong(tp_anomaly_checks_nan());
 }
 

@@ -24,7 +24,10 @@ static void walk_end(walk *w) {
 }
 
 static bool become(walk *w, tp_tensor *next) {
-    if (!next) return tpy_raise(), false;
+    if (!next) {
+        tpy_raise();
+        return false;
+    }
     tp_release(w->view);
     w->view = tpy_own(next);
     return true;
@@ -33,7 +36,10 @@ static bool become(walk *w, tp_tensor *next) {
 /* The dimensions from here on that an index leaves whole. */
 static bool pass(walk *w, int64_t dims) {
     for (int64_t i = 0; i < dims; i++) {
-        if (w->count == 2 * MAX_KEYS) return PyErr_SetString(PyExc_IndexError, "too many indices"), false;
+        if (w->count == 2 * MAX_KEYS) {
+            PyErr_SetString(PyExc_IndexError, "too many indices");
+            return false;
+        }
         w->entries[w->count++] = NULL;
         w->dim++;
     }
@@ -43,10 +49,11 @@ static bool pass(walk *w, int64_t dims) {
 /* ---- The steps ---- */
 static bool step_int(walk *w, int64_t i) {
     int64_t size = tp_shape(w->view).v[w->dim];
-    if (i < -size || i >= size)
-        return PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for dimension %lld with size %lld",
-                            (long long)i, (long long)w->real, (long long)size),
-               false;
+    if (i < -size || i >= size) {
+        PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for dimension %lld with size %lld", (long long)i,
+                     (long long)w->real, (long long)size);
+        return false;
+    }
     w->real++;
     return become(w, tp_select(w->view, w->dim, i));
 }
@@ -54,7 +61,10 @@ static bool step_int(walk *w, int64_t i) {
 static bool step_slice(walk *w, PyObject *key) {
     Py_ssize_t start, stop, step;
     if (PySlice_Unpack(key, &start, &stop, &step) < 0) return false;
-    if (step < 1) return PyErr_SetString(PyExc_ValueError, "step must be greater than zero"), false;
+    if (step < 1) {
+        PyErr_SetString(PyExc_ValueError, "step must be greater than zero");
+        return false;
+    }
     int64_t size = tp_shape(w->view).v[w->dim];
     PySlice_AdjustIndices((Py_ssize_t)size, &start, &stop, step);
     if (stop < start) stop = start;
@@ -69,10 +79,14 @@ static bool step_none(walk *w) { return become(w, tp_unsqueeze(w->view, w->dim))
 
 static bool take_entry(walk *w, tp_tensor *entry,
                        int64_t dims) { /* takes the entry over, which indexes that many dims */
-    if (!entry) return tpy_raise(), false;
+    if (!entry) {
+        tpy_raise();
+        return false;
+    }
     if (w->count == 2 * MAX_KEYS) {
         tp_release(entry);
-        return PyErr_SetString(PyExc_IndexError, "too many indices"), false;
+        PyErr_SetString(PyExc_IndexError, "too many indices");
+        return false;
     }
     w->entries[w->count++] = entry;
     w->dim += (int)dims;
@@ -164,7 +178,10 @@ static key_kind kind_of(PyObject *key, int64_t *value) { /* the value of integer
     bool mask = dtype == TP_BOOL || dtype == TP_UINT8;
     if (tp_ndim(t) == 0 && (mask || tp_dtype_is_integral(dtype))) {
         *value = tp_item_int(t);
-        if (!tp_ok()) return tpy_raise(), KEY_BAD;
+        if (!tp_ok()) {
+            tpy_raise();
+            return KEY_BAD;
+        }
         return mask ? KEY_TRUTH : KEY_INT;
     }
     if (mask || dtype == TP_INT64 || dtype == TP_INT32) return KEY_TENSOR;
@@ -206,7 +223,10 @@ static int stands_for_tuple(PyObject *key) {
         !PySequence_Check(key) || tpy_is_ndarray(key))
         return 0;
     Py_ssize_t n = PySequence_Size(key);
-    if (n < 0) return PyErr_Clear(), 0;
+    if (n < 0) {
+        PyErr_Clear();
+        return 0;
+    }
     for (Py_ssize_t i = 0; i < n && n < 32; i++) {
         PyObject *item = PySequence_GetItem(key, i);
         if (!item) return -1;
@@ -231,8 +251,10 @@ static int stands_for_tuple(PyObject *key) {
 static bool walk_tuple(walk *w, PyObject *tuple) {
     Py_ssize_t n = PyTuple_GET_SIZE(tuple);
     PyObject *keys[MAX_KEYS];
-    if (n > MAX_KEYS)
-        return PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", tp_ndim(w->view)), false;
+    if (n > MAX_KEYS) {
+        PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", tp_ndim(w->view));
+        return false;
+    }
     int64_t dims = 0;
     Py_ssize_t ready = 0;
     bool ok = true;
@@ -256,14 +278,16 @@ static bool walk_tuple(walk *w, PyObject *tuple) {
 static bool walk_key(walk *w, PyObject *key) {
     int ndim = tp_ndim(w->view);
     if (PyTuple_Check(key)) return walk_tuple(w, key);
-    if (PyLong_CheckExact(key) && !ndim)
-        return PyErr_SetString(
-                   PyExc_IndexError,
-                   "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
-                   "C++ to convert a 0-dim tensor to a number"),
-               false;
-    if (PySlice_Check(key) && !ndim)
-        return PyErr_SetString(PyExc_IndexError, "slice() cannot be applied to a 0-dim tensor."), false;
+    if (PyLong_CheckExact(key) && !ndim) {
+        PyErr_SetString(PyExc_IndexError,
+                        "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
+                        "C++ to convert a 0-dim tensor to a number");
+        return false;
+    }
+    if (PySlice_Check(key) && !ndim) {
+        PyErr_SetString(PyExc_IndexError, "slice() cannot be applied to a 0-dim tensor.");
+        return false;
+    }
     if (PyLong_CheckExact(key) || PySlice_Check(key)) return step(w, key);
     int many = stands_for_tuple(key);
     if (many < 0) return false;
@@ -287,7 +311,12 @@ PyObject *tpy_get_item(PyObject *self, PyObject *key) {
         tpy_overridden(args, 2))
         return overridden("__getitem__", args, 2);
     walk w;
-    w.view = tp_retain(tpy_unwrap(self)), w.dim = 0, w.real = 0, w.whole = 0, w.count = 0, w.picks = false;
+    w.view = tp_retain(tpy_unwrap(self));
+    w.dim = 0;
+    w.real = 0;
+    w.whole = 0;
+    w.count = 0;
+    w.picks = false;
     tp_tensor *result = NULL;
     if (walk_key(&w, key)) {
         if (w.picks)
@@ -344,12 +373,13 @@ static bool write_picks(walk *w, tp_tensor *value) {
         return done;
     }
     tp_dtype to = tp_dtype_of(w->view), from = tp_dtype_of(value);
-    if (to != from)
-        return PyErr_Format(PyExc_RuntimeError,
-                            "Index put requires the source and destination dtypes match, got %s for the destination "
-                            "and %s for the source.",
-                            tp_dtype_word(to), tp_dtype_word(from)),
-               false;
+    if (to != from) {
+        PyErr_Format(PyExc_RuntimeError,
+                     "Index put requires the source and destination dtypes match, got %s for the destination "
+                     "and %s for the source.",
+                     tp_dtype_word(to), tp_dtype_word(from));
+        return false;
+    }
     tp_tensor *near = tpy_own(tp_to(value, .device = tp_device_of(w->view))),
               *plain = near ? without_leading_ones(near, 0) : NULL;
     if (plain) TPY_HEAVY(tp_numel(w->view), done = tp_index_put_(w->view, ((tp_tensors){w->entries, w->count}), plain));
@@ -361,17 +391,19 @@ static bool write_picks(walk *w, tp_tensor *value) {
 /* 1: value is a number that can be assigned; 0: it is not; -1: exception. */
 static int assignable(PyObject *value, tp_scalar *number) {
     int fits = tpy_fit_scalar(value, number);
-    if (fits > 0 && PyLong_Check(value) && number->kind == TP_SCALAR_FLOAT)
-        return PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long"), -1;
+    if (fits > 0 && PyLong_Check(value) && number->kind == TP_SCALAR_FLOAT) {
+        PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long");
+        return -1;
+    }
     return fits;
 }
 
 static bool write_number(walk *w, tp_scalar number) {
     tp_dtype dtype = tp_dtype_of(w->view);
-    if (number.kind == TP_SCALAR_COMPLEX && !tp_dtype_is_complex(dtype))
-        return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow",
-                            tp_dtype_name(dtype)),
-               false;
+    if (number.kind == TP_SCALAR_COMPLEX && !tp_dtype_is_complex(dtype)) {
+        PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", tp_dtype_name(dtype));
+        return false;
+    }
     tp_tensor *mask = w->picks ? lone_mask(w) : NULL, *done;
     if (!w->picks || mask) {
         TPY_HEAVY(tp_numel(w->view), done = mask ? tp_masked_fill_(w->view, mask, number) : tp_fill_(w->view, number));
@@ -385,7 +417,10 @@ static bool write_number(walk *w, tp_scalar number) {
 }
 
 int tpy_set_item(PyObject *self, PyObject *key, PyObject *value) {
-    if (!value) return PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items"), -1;
+    if (!value) {
+        PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items");
+        return -1;
+    }
     PyObject *args[] = {self, key, value};
     if (tpy_overridden(args, 3)) {
         PyObject *done = overridden("__setitem__", args, 3);
@@ -393,7 +428,12 @@ int tpy_set_item(PyObject *self, PyObject *key, PyObject *value) {
         return done ? 0 : -1;
     }
     walk w;
-    w.view = tp_retain(tpy_unwrap(self)), w.dim = 0, w.real = 0, w.whole = 0, w.count = 0, w.picks = false;
+    w.view = tp_retain(tpy_unwrap(self));
+    w.dim = 0;
+    w.real = 0;
+    w.whole = 0;
+    w.count = 0;
+    w.picks = false;
     tp_scalar number;
     bool ok = walk_key(&w, key);
     if (ok && tpy_is_tensor(value))

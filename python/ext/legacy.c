@@ -58,8 +58,10 @@ static bool read_options(PyObject *kwargs, tp_device *device, PyObject **size) {
             *size = value;
             continue;
         }
-        if (PyUnicode_CompareWithASCIIString(key, "device"))
-            return PyErr_Format(PyExc_TypeError, "new() got an unexpected keyword argument '%U'", key), false;
+        if (PyUnicode_CompareWithASCIIString(key, "device")) {
+            PyErr_Format(PyExc_TypeError, "new() got an unexpected keyword argument '%U'", key);
+            return false;
+        }
         int fits = value == Py_None ? 1 : tpy_fit_device(value, device);
         if (!fits)
             PyErr_Format(PyExc_TypeError, "new(): argument 'device' must be torch.device, not %s",
@@ -200,11 +202,15 @@ static PyObject *swap_tensors(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *a, *b;
     if (!PyArg_ParseTuple(args, "O!O!:_swap_tensor_impl", tpy_tensor_type, &a, tpy_tensor_type, &b)) return NULL;
+    tpy_change_begin(); /* a call may rely on the object to keep its tensor alive */
     tpy_tensor *one = (tpy_tensor *)a, *two = (tpy_tensor *)b, before = *one;
-    one->t = two->t, one->place = two->place;
-    two->t = before.t, two->place = before.place;
+    one->t = two->t;
+    one->place = two->place;
+    two->t = before.t;
+    two->place = before.place;
     tp_set_binding(one->t, one, NULL);
     tp_set_binding(two->t, two, NULL);
+    tpy_change_end();
     Py_RETURN_NONE;
 }
 

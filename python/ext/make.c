@@ -14,7 +14,10 @@ static bool is_leaf(PyObject *o) {
 static bool is_text(PyObject *o) { return PyUnicode_Check(o) || PyBytes_Check(o); }
 static int array_ndim(PyObject *array) {
     Py_buffer b;
-    if (PyObject_GetBuffer(array, &b, PyBUF_RECORDS_RO) < 0) return PyErr_Clear(), -1;
+    if (PyObject_GetBuffer(array, &b, PyBUF_RECORDS_RO) < 0) {
+        PyErr_Clear();
+        return -1;
+    }
     int ndim = b.ndim;
     PyBuffer_Release(&b);
     return ndim;
@@ -34,7 +37,10 @@ tp_dtype tpy_wide_dtype(tp_dtype dtype) {
 static tp_dtype infer(PyObject *o, int depth); /* TP_NO_DTYPE with an exception */
 
 static tp_dtype infer_items(PyObject *o, int depth) {
-    if (depth > 128) return PyErr_Format(PyExc_ValueError, TOO_DEEP, Py_TYPE(o)->tp_name), TP_NO_DTYPE;
+    if (depth > 128) {
+        PyErr_Format(PyExc_ValueError, TOO_DEEP, Py_TYPE(o)->tp_name);
+        return TP_NO_DTYPE;
+    }
     PyObject *items = PySequence_Fast(o, "not a sequence");
     if (!items) return TP_NO_DTYPE;
     Py_ssize_t n = PySequence_Fast_GET_SIZE(items);
@@ -74,8 +80,10 @@ static tp_dtype infer(PyObject *o, int depth) {
     if (PyLong_Check(o)) return TP_INT64;
     if (PyComplex_Check(o)) return complex_default();
     if (tpy_is_tensor(o)) return tp_dtype_of(tpy_unwrap(o));
-    if (is_text(o))
-        return PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(o)->tp_name), TP_NO_DTYPE;
+    if (is_text(o)) {
+        PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(o)->tp_name);
+        return TP_NO_DTYPE;
+    }
     if (tpy_is_ndarray(o)) return tpy_array_dtype(o);
     if (PySequence_Check(o)) return infer_items(o, depth);
     if (strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) == 0 && PyObject_HasAttrString(o, "dtype"))
@@ -122,9 +130,8 @@ typedef struct filling {
 } filling;
 
 static bool overflow(tp_dtype dtype) {
-    return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow",
-                        tp_dtype_name(dtype)),
-           false;
+    PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", tp_dtype_name(dtype));
+    return false;
 }
 
 static bool store_integer(tp_dtype dtype, char *to, int64_t v) {
@@ -162,7 +169,10 @@ static bool read_integer(PyObject *o, tp_dtype dtype, int64_t *v) {
 
 static bool store_uint64(char *to, PyObject *o) {
     PyObject *whole = PyLong_Check(o) ? Py_NewRef(o) : PyNumber_Index(o);
-    if (!whole) return PyErr_SetString(PyExc_TypeError, "an integer is required"), false;
+    if (!whole) {
+        PyErr_SetString(PyExc_TypeError, "an integer is required");
+        return false;
+    }
     uint64_t v = PyLong_AsUnsignedLongLong(whole);
     Py_DECREF(whole);
     if (v == (uint64_t)-1 && PyErr_Occurred()) return false;
@@ -171,10 +181,13 @@ static bool store_uint64(char *to, PyObject *o) {
 }
 
 static bool store_complex(tp_dtype dtype, char *to, Py_complex c) {
-    if (dtype == TP_COMPLEX64)
-        ((float *)to)[0] = (float)c.real, ((float *)to)[1] = (float)c.imag;
-    else
-        ((double *)to)[0] = c.real, ((double *)to)[1] = c.imag;
+    if (dtype == TP_COMPLEX64) {
+        ((float *)to)[0] = (float)c.real;
+        ((float *)to)[1] = (float)c.imag;
+    } else {
+        ((double *)to)[0] = c.real;
+        ((double *)to)[1] = c.imag;
+    }
     return true;
 }
 
@@ -204,8 +217,10 @@ static bool store_number(tp_dtype dtype, char *to, PyObject *o) {
 
 static bool store_tensor(filling *f, char *to, PyObject *o) { /* one element: what item() gives */
     tp_tensor *t = tpy_unwrap(o);
-    if (tp_numel(t) != 1)
-        return PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars"), false;
+    if (tp_numel(t) != 1) {
+        PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
+        return false;
+    }
     if (tp_requires_grad(t) && !f->warned) {
         f->warned = true;
         if (PyErr_WarnEx(PyExc_UserWarning,
@@ -225,7 +240,10 @@ static bool store_tensor(filling *f, char *to, PyObject *o) { /* one element: wh
 /* An array of the very shape that is missing is copied as a whole. 1: done; 0: not such an array; -1: exception. */
 static int store_array(filling *f, int dim, PyObject *array, char *to) {
     tp_tensor *t = tpy_over_array(array, false);
-    if (!t) return PyErr_Clear(), 0; /* reversed, or of another byte order: element by element */
+    if (!t) { /* reversed, or of another byte order: element by element */
+        PyErr_Clear();
+        return 0;
+    }
     tp_ints shape = tp_shape(t);
     bool same = shape.n == f->ndim - dim && tp_can_cast(tp_dtype_of(t), f->dtype);
     for (int64_t i = 0; same && i < shape.n; i++) same = shape.v[i] == f->shape[dim + i];
@@ -246,7 +264,10 @@ static bool store(filling *f, int dim, PyObject *o, char *to) {
         if (done) return done > 0;
     }
     if (dim == f->ndim) return tpy_is_tensor(o) ? store_tensor(f, to, o) : store_number(f->dtype, to, o);
-    if (is_leaf(o) || is_text(o)) return PyErr_SetString(PyExc_TypeError, "not a sequence"), false;
+    if (is_leaf(o) || is_text(o)) {
+        PyErr_SetString(PyExc_TypeError, "not a sequence");
+        return false;
+    }
     PyObject *items = PySequence_Fast(o, "not a sequence");
     if (!items) return false;
     bool ok = PySequence_Fast_GET_SIZE(items) == f->shape[dim];
@@ -347,18 +368,20 @@ typedef struct tensor_arguments {
 } tensor_arguments;
 
 static bool read_flag(const char *function, const char *name, PyObject *o, bool *flag) {
-    if (o != Py_None && !PyBool_Check(o))
-        return PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be bool, not %s", function, name,
-                            Py_TYPE(o)->tp_name),
-               false;
+    if (o != Py_None && !PyBool_Check(o)) {
+        PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be bool, not %s", function, name, Py_TYPE(o)->tp_name);
+        return false;
+    }
     *flag = o == Py_True;
     return true;
 }
 
 static bool read_arguments(const char *function, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool flags,
                            tensor_arguments *a) {
-    if (n > 1)
-        return PyErr_Format(PyExc_TypeError, "%s() takes 1 positional argument but %zd were given", function, n), false;
+    if (n > 1) {
+        PyErr_Format(PyExc_TypeError, "%s() takes 1 positional argument but %zd were given", function, n);
+        return false;
+    }
     a->data = n ? args[0] : NULL;
     for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {
         PyObject *key = PyTuple_GET_ITEM(kwnames, i), *value = args[n + i];
@@ -367,9 +390,10 @@ static bool read_arguments(const char *function, PyObject *const *args, Py_ssize
         int fits = 1;
         if (strcmp(name, "data") == 0 && !a->data)
             a->data = value;
-        else if (strcmp(name, "data") == 0)
-            return PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument 'data'", function), false;
-        else if (strcmp(name, "dtype") == 0)
+        else if (strcmp(name, "data") == 0) {
+            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument 'data'", function);
+            return false;
+        } else if (strcmp(name, "dtype") == 0)
             fits = value == Py_None ? 1 : tpy_fit_dtype(value, &a->dtype);
         else if (strcmp(name, "device") == 0)
             fits = value == Py_None ? 1 : tpy_fit_device(value, &a->device);
@@ -377,16 +401,21 @@ static bool read_arguments(const char *function, PyObject *const *args, Py_ssize
             fits = read_flag(function, name, value, &a->requires_grad) ? 1 : -1;
         else if (flags && strcmp(name, "pin_memory") == 0)
             fits = read_flag(function, name, value, &a->pin_memory) ? 1 : -1;
-        else
-            return PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%s'", function, name), false;
+        else {
+            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%s'", function, name);
+            return false;
+        }
         if (fits < 0) return false;
-        if (!fits)
-            return PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be torch.%s, not %s", function, name, name,
-                                Py_TYPE(value)->tp_name),
-                   false;
+        if (!fits) {
+            PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be torch.%s, not %s", function, name, name,
+                         Py_TYPE(value)->tp_name);
+            return false;
+        }
     }
-    if (!a->data)
-        return PyErr_Format(PyExc_TypeError, "%s() missing 1 required positional arguments: \"data\"", function), false;
+    if (!a->data) {
+        PyErr_Format(PyExc_TypeError, "%s() missing 1 required positional arguments: \"data\"", function);
+        return false;
+    }
     return true;
 }
 

@@ -4,7 +4,10 @@
 
 /* "O&": a tensor, borrowed */
 static int to_tensor(PyObject *o, void *out) {
-    if (!tpy_is_tensor(o)) return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(o)->tp_name), 0;
+    if (!tpy_is_tensor(o)) {
+        PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(o)->tp_name);
+        return 0;
+    }
     *(tp_tensor **)out = tpy_unwrap(o);
     return 1;
 }
@@ -43,11 +46,16 @@ static PyObject *decode(PyObject *args, decoder *function) { /* (bytes, mode, ap
     Py_END_ALLOW_THREADS return wrapped(image);
 }
 static PyObject *decode_image(PyObject *module, PyObject *args) {
-    return (void)module, decode(args, tp_decode_image_with);
+    (void)module;
+    return decode(args, tp_decode_image_with);
 }
-static PyObject *decode_png(PyObject *module, PyObject *args) { return (void)module, decode(args, tp_decode_png_with); }
+static PyObject *decode_png(PyObject *module, PyObject *args) {
+    (void)module;
+    return decode(args, tp_decode_png_with);
+}
 static PyObject *decode_jpeg(PyObject *module, PyObject *args) {
-    return (void)module, decode(args, tp_decode_jpeg_with);
+    (void)module;
+    return decode(args, tp_decode_jpeg_with);
 }
 
 static PyObject *encode_png(PyObject *module, PyObject *args) {

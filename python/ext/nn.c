@@ -119,7 +119,11 @@ static PyObject *registered(PyObject *hooks, PyObject *self, PyObject *name, PyO
     PyObject *list = PyDict_Values(hooks);
     for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list); i++) {
         PyObject *made = PyObject_CallFunctionObjArgs(PyList_GET_ITEM(list, i), self, name, value, NULL);
-        if (!made) return Py_DECREF(list), Py_DECREF(value), NULL;
+        if (!made) {
+            Py_DECREF(list);
+            Py_DECREF(value);
+            return NULL;
+        }
         if (made == Py_None)
             Py_DECREF(made);
         else
@@ -321,9 +325,20 @@ static PyObject *count_global_hooks(PyObject *module, PyObject *change) {
     if (by == -1 && PyErr_Occurred()) return NULL;
     return PyLong_FromLong(global_hooks += by);
 }
-static PyMethodDef functions[] = {{"_set_parameter_types", set_parameter_types, METH_VARARGS, NULL},
-                                  {"_count_global_hooks", count_global_hooks, METH_O, NULL},
-                                  {0}};
+static PyObject *init_gain(PyObject *module, PyObject *args) {
+    (void)module;
+    const char *nonlinearity;
+    double parameter = Py_NAN;
+    if (!PyArg_ParseTuple(args, "s|d:_init_gain", &nonlinearity, &parameter)) return NULL;
+    const tp_operator *op = tp_find_operator(nonlinearity);
+    return op && op->gain ? PyFloat_FromDouble(op->gain(parameter)) : Py_NewRef(Py_None);
+}
+
+static PyMethodDef functions[] = {
+    {"_set_parameter_types", set_parameter_types, METH_VARARGS, NULL},
+    {"_count_global_hooks", count_global_hooks, METH_O, NULL},
+    {"_init_gain", init_gain, METH_VARARGS, "_init_gain(nonlinearity, parameter): the gain of the table, or None."},
+    {0}};
 
 int tpy_init_nn(PyObject *module) {
     static const struct {

@@ -208,7 +208,10 @@ static int do_bool(PyObject *o) {
         return truth;
     }
     tp_scalar s = tp_item_scalar(t);
-    if (!tp_ok()) return tpy_raise(), -1;
+    if (!tp_ok()) {
+        tpy_raise();
+        return -1;
+    }
     return tp_scalar_to_bool(s);
 }
 static PyObject *item(PyObject *o) {

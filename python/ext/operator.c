@@ -63,7 +63,10 @@ static bool read_overload(overload *o, const tp_operator *op) {
     o->op = op;
     o->nargs = (int)op->nargs;
     o->args = PyMem_Calloc(op->nargs ? (size_t)op->nargs : 1, sizeof *o->args);
-    if (!o->args || op->nargs > TPY_MAX_ARGS) return PyErr_NoMemory(), false;
+    if (!o->args || op->nargs > TPY_MAX_ARGS) {
+        PyErr_NoMemory();
+        return false;
+    }
     o->self = 0;
     for (int i = 0; i < o->nargs; i++) {
         tpy_argument *a = &o->args[i];
@@ -212,7 +215,10 @@ static int fit_overload(const tpy_operator *self, const overload *o, PyObject *c
         int k = place;
         if (self->method && o->self)
             k = place == 0 ? o->self : place <= o->self ? place - 1 : place; /* x.where(condition, y) */
-        if (k >= o->nargs || o->args[k].keyword_only) return *m = (misfit){.why = MISFIT_COUNT}, 0;
+        if (k >= o->nargs || o->args[k].keyword_only) {
+            *m = (misfit){.why = MISFIT_COUNT};
+            return 0;
+        }
         const tpy_argument *a = &o->args[k];
         int fits;
         if (a->takes_rest && i + 1 < n && !PyTuple_Check(args[i]) && !PyList_Check(args[i])) {
@@ -221,7 +227,10 @@ static int fit_overload(const tpy_operator *self, const overload *o, PyObject *c
         } else {
             fits = tpy_fit(a, args[i], &f->values[k], f);
         }
-        if (fits <= 0) return *m = (misfit){a, args[i], NULL, (int)i + 1, MISFIT_TYPE}, fits;
+        if (fits <= 0) {
+            *m = (misfit){a, args[i], NULL, (int)i + 1, MISFIT_TYPE};
+            return fits;
+        }
         given |= 1u << k;
     }
     Py_ssize_t nk = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
@@ -231,17 +240,27 @@ static int fit_overload(const tpy_operator *self, const overload *o, PyObject *c
         while (k < o->nargs && !same_name(&o->args[k], key, k, self->method)) k++;
         if (k == o->nargs) {
             int taken = fit_extra(o, key, value, x);
-            if (taken <= 0) return *m = (misfit){.keyword = key, .why = MISFIT_KEYWORD}, taken;
+            if (taken <= 0) {
+                *m = (misfit){.keyword = key, .why = MISFIT_KEYWORD};
+                return taken;
+            }
             continue;
         }
-        if (given & 1u << k) return *m = (misfit){.argument = &o->args[k], .why = MISFIT_TWICE}, 0;
+        if (given & 1u << k) {
+            *m = (misfit){.argument = &o->args[k], .why = MISFIT_TWICE};
+            return 0;
+        }
         given |= 1u << k;
         int fits = value == Py_None && o->args[k].has_default ? 1 : tpy_fit(&o->args[k], value, &f->values[k], f);
-        if (fits <= 0) return *m = (misfit){&o->args[k], value, NULL, 0, MISFIT_TYPE}, fits;
+        if (fits <= 0) {
+            *m = (misfit){&o->args[k], value, NULL, 0, MISFIT_TYPE};
+            return fits;
+        }
     }
     for (int k = 0; k < o->nargs; k++) {
         if (given & 1u << k || o->args[k].has_default) continue;
-        return *m = (misfit){.argument = &o->args[k], .why = MISFIT_MISSING}, 0;
+        *m = (misfit){.argument = &o->args[k], .why = MISFIT_MISSING};
+        return 0;
     }
     return 1;
 }
@@ -306,6 +325,11 @@ static bool refuse_element(const tpy_operator *self, const misfit *m) {
     return false;
 }
 
+/* Functions call their first tensor `input`. */
+static PyObject *shown_name(const tpy_operator *self, const misfit *m) { /* borrowed */
+    return m->argument->name == word.self && !self->method ? word.input : m->argument->name;
+}
+
 static PyObject *refuse(const tpy_operator *self, const misfit *m, PyObject *const *args, Py_ssize_t n,
                         PyObject *kwnames) {
     if (self->count == 1) {
@@ -314,12 +338,13 @@ static PyObject *refuse(const tpy_operator *self, const misfit *m, PyObject *con
             if (refuse_element(self, m)) return NULL;
             if (m->position)
                 return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' (position %d) must be %s, not %s", self->name,
-                                    m->argument->name, m->position, kind_text(m->argument), Py_TYPE(m->given)->tp_name);
+                                    shown_name(self, m), m->position, kind_text(m->argument),
+                                    Py_TYPE(m->given)->tp_name);
             return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' must be %s, not %s", self->name,
-                                m->argument->name, kind_text(m->argument), Py_TYPE(m->given)->tp_name);
+                                shown_name(self, m), kind_text(m->argument), Py_TYPE(m->given)->tp_name);
         case MISFIT_MISSING:
             return PyErr_Format(PyExc_TypeError, "%U() missing 1 required positional arguments: \"%U\"", self->name,
-                                m->argument->name);
+                                shown_name(self, m));
         case MISFIT_KEYWORD:
             return PyErr_Format(PyExc_TypeError, "%U() got an unexpected keyword argument '%U'", self->name,
                                 m->keyword);
@@ -488,9 +513,12 @@ static PyObject *invoke(tpy_operator *self, const overload *o, tpy_frame *f, con
     if (PyErr_Occurred()) return NULL;
     if (x->out) return call_out(self, o, f, x->out, named);
     tp_value results[16] = {{0}};
+    const bool reshapes = self->inplace && !strcmp(op->kind, "view"); /* x.t_() */
     bool ok;
+    if (reshapes) tpy_change_begin();
     TPY_HEAVY(work_of(o, f->values),
               ok = self->inplace ? op->invoke_inplace(f->values, results) : op->invoke(f->values, results));
+    if (reshapes) tpy_change_end();
     if (!ok) return tpy_raise_in(PyUnicode_AsUTF8(self->name));
     if (self->inplace && results[0].kind == TP_K_TENSOR && results[0].as.tensor == tpy_unwrap(args[0])) {
         tp_release(results[0].as.tensor);
@@ -739,7 +767,8 @@ static PyMemberDef operator_members[] = {
     (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION)
 /* As a built-in function, it stays what it is in a class; that it can be asked makes inspect.isroutine say yes. */
 static PyObject *function_get(PyObject *self, PyObject *instance, PyObject *owner) {
-    (void)instance, (void)owner;
+    (void)instance;
+    (void)owner;
     return Py_NewRef(self);
 }
 static PyType_Slot function_slots[] = {OPERATOR_SLOTS, {Py_tp_descr_get, function_get}, {0, NULL}};
@@ -776,7 +805,10 @@ static bool add_name(const char *name, int64_t first, int64_t last) {
     int count = (int)(last - first), inplace = 0, methods = 0;
     overload *all = PyMem_Calloc((size_t)count, sizeof *all), *changing = PyMem_Calloc((size_t)count, sizeof *all),
              *of_tensor = PyMem_Calloc((size_t)count, sizeof *all);
-    if (!all || !changing || !of_tensor) return PyErr_NoMemory(), false;
+    if (!all || !changing || !of_tensor) {
+        PyErr_NoMemory();
+        return false;
+    }
     for (int i = 0; i < count; i++) {
         const tp_operator *op = tp_operator_at(first + i);
         if (!read_overload(&all[i], op)) return false;

@@ -117,9 +117,15 @@ static void drop(gathered *g, int64_t nstates) {
 static int make_room(gathered *g, int64_t nstates) {
     size_t n = (size_t)g->n, entries = n * (3 + 2 * (size_t)nstates);
     void **at = g->memory = PyMem_Calloc(entries + 1, sizeof(void *));
-    if (!at) return PyErr_NoMemory(), -1;
-    g->dicts = (PyObject **)at, g->param = (tp_tensor **)(at + n), g->grad = (tp_tensor **)(at + 2 * n);
-    g->state = (tp_tensor **)(at + 3 * n), g->before = g->state + n * (size_t)nstates;
+    if (!at) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    g->dicts = (PyObject **)at;
+    g->param = (tp_tensor **)(at + n);
+    g->grad = (tp_tensor **)(at + 2 * n);
+    g->state = (tp_tensor **)(at + 3 * n);
+    g->before = g->state + n * (size_t)nstates;
     return 0;
 }
 
@@ -131,7 +137,10 @@ static int find_state(const optimiser *o, PyObject *dict, tp_tensor **out) {
         if (!s || s == Py_None) continue;
         if (!tpy_is_tensor(s)) {
             PyObject *made = tpy_wrap(tpy_tensor_of(s, TP_FLOAT32, (tp_device){TP_CPU, 0}));
-            if (!made || PyDict_SetItem(dict, o->state[k], made) < 0) return Py_XDECREF(made), -1;
+            if (!made || PyDict_SetItem(dict, o->state[k], made) < 0) {
+                Py_XDECREF(made);
+                return -1;
+            }
             Py_DECREF(made); /* the dict holds it */
             s = made;
         }
@@ -150,10 +159,11 @@ static int gather(const optimiser *o, PyObject *group, PyObject *state, gathered
     if (make_room(g, nstates) < 0) return -1;
     for (Py_ssize_t i = 0; i < g->n; i++) {
         PyObject *p = PySequence_Fast_GET_ITEM(g->params, i);
-        if (!tpy_is_tensor(p))
-            return PyErr_Format(PyExc_TypeError, "optimizer can only optimize Tensors, but one of the params is %s",
-                                Py_TYPE(p)->tp_name),
-                   -1;
+        if (!tpy_is_tensor(p)) {
+            PyErr_Format(PyExc_TypeError, "optimizer can only optimize Tensors, but one of the params is %s",
+                         Py_TYPE(p)->tp_name);
+            return -1;
+        }
         g->param[i] = tp_retain(tpy_unwrap(p));
         g->grad[i] = tp_retain(tp_grad(g->param[i]));
         if (!g->grad[i] && !all) continue;
@@ -193,14 +203,20 @@ static int step_groups(const optimiser *o, PyObject *groups, PyObject *state, bo
     int64_t elements = 0;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *group = PyList_GET_ITEM(groups, i);
-        if (!PyDict_Check(group)) return PyErr_SetString(PyExc_TypeError, "param_groups must be a list of dicts"), -1;
+        if (!PyDict_Check(group)) {
+            PyErr_SetString(PyExc_TypeError, "param_groups must be a list of dicts");
+            return -1;
+        }
         if (read_values(o, group, values + i * VALUES) < 0 || gather(o, group, state, &g[i], start) < 0) return -1;
         u[i] = (tp_update_group){values + i * VALUES, g[i].n, g[i].param, g[i].grad, g[i].state};
         elements += g[i].elements;
     }
     bool ok;
     TPY_HEAVY(elements, ok = start ? tp_optimiser_start(o->kind, n, u) : tp_optimiser_update(o->kind, n, u));
-    if (!ok) return tpy_raise(), -1;
+    if (!ok) {
+        tpy_raise();
+        return -1;
+    }
     int bad = 0;
     for (Py_ssize_t i = 0; i < n; i++) bad |= keep_made(o, state, &g[i]);
     return bad;
@@ -210,7 +226,10 @@ static int take_step(const optimiser *o, PyObject *list, PyObject *state, bool s
     const size_t groups = (size_t)PyList_GET_SIZE(list),
                  bytes = sizeof(gathered) + sizeof(tp_update_group) + VALUES * sizeof(double);
     gathered *g = PyMem_Calloc(groups + 1, bytes);
-    if (!g) return PyErr_NoMemory(), -1;
+    if (!g) {
+        PyErr_NoMemory();
+        return -1;
+    }
     tp_update_group *u = (tp_update_group *)(g + groups);
     int bad = step_groups(o, list, state, start, g, u, (double *)(u + groups));
     for (size_t i = 0; i < groups; i++) drop(&g[i], o->kind->nstates);
@@ -241,7 +260,9 @@ static bool step_again(void *context) {
 static void drop_step(void *context) {
     PyGILState_STATE gil = PyGILState_Ensure();
     graph_step *s = context;
-    Py_DECREF(s->optimiser), Py_DECREF(s->groups), Py_DECREF(s->state);
+    Py_DECREF(s->optimiser);
+    Py_DECREF(s->groups);
+    Py_DECREF(s->state);
     PyMem_Free(s);
     PyGILState_Release(gil);
 }
@@ -294,7 +315,10 @@ typedef struct closure {
 static bool call_closure(void *context, double *loss) {
     closure *c = context;
     PyObject *result = PyObject_CallNoArgs(c->function);
-    if (!result || read_number(result, loss) < 0) return Py_XDECREF(result), false;
+    if (!result || read_number(result, loss) < 0) {
+        Py_XDECREF(result);
+        return false;
+    }
     if (c->first)
         Py_DECREF(result);
     else
@@ -308,8 +332,10 @@ static int get_number(PyObject *dict, const char *name, double *out) {
 }
 static int get_tensor(PyObject *o, tp_tensor **out) {
     if (!o || o == Py_None) return 0;
-    if (!tpy_is_tensor(o))
-        return PyErr_SetString(PyExc_TypeError, "LBFGS: its state holds something that should be a tensor"), -1;
+    if (!tpy_is_tensor(o)) {
+        PyErr_SetString(PyExc_TypeError, "LBFGS: its state holds something that should be a tensor");
+        return -1;
+    }
     *out = tpy_unwrap(o);
     return 0;
 }
@@ -320,15 +346,18 @@ static int load_lists(PyObject *dict, Py_ssize_t n, tp_lbfgs_state *s, void *roo
     double *ro = (double *)(steps + n);
     PyObject *d = PyDict_GetItemString(dict, "old_dirs"), *t = PyDict_GetItemString(dict, "old_stps"),
              *r = PyDict_GetItemString(dict, "ro");
-    if (!d || !t || !r || !PyList_Check(t) || !PyList_Check(r) || PyList_GET_SIZE(t) != n || PyList_GET_SIZE(r) != n)
-        return PyErr_SetString(PyExc_ValueError,
-                               "LBFGS: old_dirs, old_stps and ro in its state must be lists of one length"),
-               -1;
+    if (!d || !t || !r || !PyList_Check(t) || !PyList_Check(r) || PyList_GET_SIZE(t) != n || PyList_GET_SIZE(r) != n) {
+        PyErr_SetString(PyExc_ValueError, "LBFGS: old_dirs, old_stps and ro in its state must be lists of one length");
+        return -1;
+    }
     for (Py_ssize_t i = 0; i < n; i++)
         if (get_tensor(PyList_GET_ITEM(d, i), &dirs[i]) < 0 || get_tensor(PyList_GET_ITEM(t, i), &steps[i]) < 0 ||
             read_number(PyList_GET_ITEM(r, i), &ro[i]) < 0)
             return -1;
-    s->n = n, s->old_dirs = dirs, s->old_stps = steps, s->ro = ro;
+    s->n = n;
+    s->old_dirs = dirs;
+    s->old_stps = steps;
+    s->ro = ro;
     return 0;
 }
 
@@ -341,13 +370,20 @@ static int load_memory(PyObject *dict, tp_lbfgs_memory *memory) {
         get_number(dict, "prev_loss", &s.prev_loss) < 0 || get_tensor(PyDict_GetItemString(dict, "d"), &s.d) < 0 ||
         get_tensor(PyDict_GetItemString(dict, "prev_flat_grad"), &s.prev_flat_grad) < 0)
         return -1;
-    s.func_evals = (int64_t)evals, s.n_iter = (int64_t)iterations;
+    s.func_evals = (int64_t)evals;
+    s.n_iter = (int64_t)iterations;
     PyObject *dirs = PyDict_GetItemString(dict, "old_dirs");
     Py_ssize_t n = dirs && PyList_Check(dirs) ? PyList_GET_SIZE(dirs) : 0;
     void *room = PyMem_Calloc((size_t)n + 1, 2 * sizeof(tp_tensor *) + sizeof(double));
-    if (!room) return PyErr_NoMemory(), -1;
+    if (!room) {
+        PyErr_NoMemory();
+        return -1;
+    }
     int bad = n ? load_lists(dict, n, &s, room) : 0;
-    if (!bad && !tp_lbfgs_set(memory, &s)) tpy_raise(), bad = -1;
+    if (!bad && !tp_lbfgs_set(memory, &s)) {
+        tpy_raise();
+        bad = -1;
+    }
     PyMem_Free(room);
     return bad;
 }
@@ -396,7 +432,10 @@ static int store_memory(PyObject *dict, const tp_lbfgs_memory *memory) {
 
 static int lbfgs_run(const optimiser *o, PyObject *group, PyObject *dict, closure *c, tp_lbfgs_memory *memory) {
     double values[VALUES], loss;
-    if (!memory) return tpy_raise(), -1;
+    if (!memory) {
+        tpy_raise();
+        return -1;
+    }
     if (read_values(o, group, values) < 0 || load_memory(dict, memory) < 0) return -1;
     gathered g = {0};
     int bad = gather(o, group, dict, &g, true);
@@ -450,7 +489,9 @@ static PyObject *make_capsule(const tp_optimiser_kind *kind) {
     size_t words = (size_t)(kind->noptions + kind->nstates);
     optimiser *o = PyMem_Calloc(1, sizeof *o + words * sizeof(PyObject *));
     if (!o) return PyErr_NoMemory();
-    o->kind = kind, o->option = (PyObject **)(o + 1), o->state = o->option + kind->noptions;
+    o->kind = kind;
+    o->option = (PyObject **)(o + 1);
+    o->state = o->option + kind->noptions;
     bool ok = true;
     for (int64_t i = 0; i < kind->noptions && ok; i++)
         ok = (o->option[i] = PyUnicode_InternFromString(kind->options[i].name)) != NULL;

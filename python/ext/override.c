@@ -296,12 +296,14 @@ static PyType_Spec asking_spec = {"taper._C._Asking", sizeof(asking_function), 0
 
 /* ---- Scopes ---- */
 static PyObject *enter_disabled(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     PyThread_tss_set(&off_key, (void *)((intptr_t)PyThread_tss_get(&off_key) + 1));
     Py_RETURN_NONE;
 }
 static PyObject *leave_disabled(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     PyThread_tss_set(&off_key, (void *)((intptr_t)PyThread_tss_get(&off_key) - 1));
     Py_RETURN_NONE;
 }

@@ -29,7 +29,8 @@ static PyObject *set_default_device(PyObject *module, PyObject *o) {
     Py_RETURN_NONE;
 }
 static PyObject *get_default_device(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return tpy_device_object(tp_default_device());
 }
 static PyObject *set_deterministic(PyObject *module, PyObject *o) {
@@ -45,11 +46,13 @@ static PyObject *set_fill_uninitialized(PyObject *module, PyObject *o) {
     Py_RETURN_NONE;
 }
 static PyObject *get_fill_uninitialized(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyBool_FromLong(tp_fill_uninitialized());
 }
 static PyObject *get_deterministic(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyLong_FromLong(tp_deterministic());
 }
 static PyObject *set_num_interop_threads(PyObject *module, PyObject *o) {
@@ -71,7 +74,8 @@ static PyObject *set_num_interop_threads(PyObject *module, PyObject *o) {
     Py_RETURN_NONE;
 }
 static PyObject *get_num_interop_threads(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyLong_FromLong(tp_num_interop_threads());
 }
 
@@ -105,7 +109,8 @@ PyObject *tpy_device_enter(PyObject *self, PyObject *unused) {
     return tpy_raise();
 }
 PyObject *tpy_device_exit(PyObject *self, PyObject *args) {
-    (void)self, (void)args;
+    (void)self;
+    (void)args;
     PyObject *list = scopes();
     if (!list || PyList_GET_SIZE(list) == 0)
         return PyErr_Format(PyExc_RuntimeError, "this device's scope was not entered");

@@ -26,18 +26,25 @@ static void free_profile(PyObject *capsule) {
     Py_XDECREF((PyObject *)PyCapsule_GetContext(capsule));
 }
 
-/* (shapes, function or None) -> a capsule; the function's result stays with each outermost event. */
+/* (shapes, function or None, devices) -> a capsule; the function's result stays with each outermost event. */
 static PyObject *start(PyObject *module, PyObject *args) {
     (void)module;
-    int shapes;
+    int shapes, devices = 0;
     PyObject *note;
-    if (!PyArg_ParseTuple(args, "pO:_profile_start", &shapes, &note)) return NULL;
-    tp_profile_options options = {.size = sizeof options, .shapes = shapes};
-    if (note != Py_None) options.note = take_note, options.drop_note = drop_note, options.context = note;
+    if (!PyArg_ParseTuple(args, "pO|p:_profile_start", &shapes, &note, &devices)) return NULL;
+    tp_profile_options options = {.size = sizeof options, .shapes = shapes, .devices = devices};
+    if (note != Py_None) {
+        options.note = take_note;
+        options.drop_note = drop_note;
+        options.context = note;
+    }
     tp_profile *p = tp_profile_start(&options);
     if (!p) return tpy_raise();
     PyObject *capsule = PyCapsule_New(p, CAPSULE, free_profile);
-    if (!capsule) return tp_profile_free(p), NULL;
+    if (!capsule) {
+        tp_profile_free(p);
+        return NULL;
+    }
     PyCapsule_SetContext(capsule, Py_NewRef(note));
     return capsule;
 }
@@ -75,27 +82,42 @@ static PyObject *event_object(const tp_profile *p, int64_t i) {
         Py_XDECREF(input);
     }
     if (!inputs) return NULL;
-    return Py_BuildValue("(sLLLLLLNO)", e->name, (long long)e->kind, (long long)e->parent, (long long)e->start,
+    return Py_BuildValue("(sLLLLLLNOL)", e->name, (long long)e->kind, (long long)e->parent, (long long)e->start,
                          (long long)e->end, (long long)e->sequence, (long long)e->bytes, inputs,
-                         e->note ? (PyObject *)e->note : Py_None);
+                         e->note ? (PyObject *)e->note : Py_None, (long long)e->device_bytes);
 }
 
-/* capsule -> (thread, [(name, kind, parent, start, end, sequence, bytes, inputs, note), ...]) */
+static PyObject *activity_object(const tp_profile *p, int64_t i) {
+    const tp_activity *a = tp_profile_activity(p, i);
+    return Py_BuildValue("(sLsiLLLLL)", a->name, (long long)a->kind, a->device.type == TP_CUDA ? "cuda" : "xpu",
+                         a->device.index, (long long)a->stream, (long long)a->start, (long long)a->end,
+                         (long long)a->event, (long long)a->bytes);
+}
+
+static PyObject *list_of(const tp_profile *p, int64_t n, PyObject *(*object)(const tp_profile *p, int64_t i)) {
+    PyObject *list = PyList_New(n);
+    for (int64_t i = 0; list && i < n; i++) {
+        PyObject *entry = object(p, i);
+        if (entry)
+            PyList_SET_ITEM(list, i, entry);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* capsule -> (thread, [(name, kind, parent, start, end, sequence, bytes, inputs, note, device bytes), ...],
+ * [(name, kind, device type, index, stream, start, end, event, bytes), ...]) */
 static PyObject *stop(PyObject *module, PyObject *capsule) {
     (void)module;
     tp_profile *p = PyCapsule_GetPointer(capsule, CAPSULE);
     if (!p) return NULL;
     if (!tp_profile_stop(p)) return tpy_raise();
-    int64_t n = tp_profile_count(p);
-    PyObject *list = PyList_New(n);
-    for (int64_t i = 0; list && i < n; i++) {
-        PyObject *event = event_object(p, i);
-        if (event)
-            PyList_SET_ITEM(list, i, event);
-        else
-            Py_CLEAR(list);
-    }
-    return list ? Py_BuildValue("(LN)", (long long)tp_profile_thread(p), list) : NULL;
+    PyObject *events = list_of(p, tp_profile_count(p), event_object);
+    PyObject *activities = events ? list_of(p, tp_profile_activity_count(p), activity_object) : NULL;
+    if (activities) return Py_BuildValue("(LNN)", (long long)tp_profile_thread(p), events, activities);
+    Py_XDECREF(events);
+    return NULL;
 }
 
 static PyObject *range_begin(PyObject *module, PyObject *name) {

@@ -20,7 +20,10 @@ static bool has(PyObject *set, PyObject *o) {
 bool tpy_is_own_name(PyObject *name) {
     if (!name || !PyUnicode_Check(name)) return false;
     const char *text = PyUnicode_AsUTF8(name);
-    if (!text) return PyErr_Clear(), false;
+    if (!text) {
+        PyErr_Clear();
+        return false;
+    }
     return !strncmp(text, "taper", 5) && (!text[5] || text[5] == '.');
 }
 
@@ -140,7 +143,8 @@ static bool take_opcodes(PyObject *dict) {
         long op = PyLong_AsLong(key);
         int kind, shift;
         if (op < 0 || op > 255 || !PyArg_ParseTuple(value, "ii", &kind, &shift)) return false;
-        opcodes[op].kind = (uint8_t)kind, opcodes[op].shift = (uint8_t)shift;
+        opcodes[op].kind = (uint8_t)kind;
+        opcodes[op].shift = (uint8_t)shift;
     }
     return true;
 }

@@ -2,7 +2,8 @@
 #include "tpy.h"
 
 static PyObject *get_num_threads(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyLong_FromLong(tp_num_threads());
 }
 static PyObject *set_num_threads(PyObject *module, PyObject *o) {
@@ -18,7 +19,8 @@ static PyObject *set_num_threads(PyObject *module, PyObject *o) {
     Py_RETURN_NONE;
 }
 static PyObject *get_default_dtype(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return tpy_dtype_object(tp_default_dtype());
 }
 static PyObject *set_default_dtype(PyObject *module, PyObject *o) {
@@ -61,14 +63,16 @@ static PyObject *set_print(PyObject *module, PyObject *args) {
     return tpy_none_or_raise(tp_set_print_options(&o));
 }
 static PyObject *get_print(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     tp_print_options o = {.size = sizeof o};
     tp_get_print_options(&o);
     return Py_BuildValue("(iiiii)", o.precision, o.threshold, o.edge_items, o.line_width, o.sci_mode);
 }
 /* Every operator: (name, signature, doc, kind, is a method, has an in-place form, is a helper). */
 static PyObject *list_operators(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     PyObject *list = PyList_New(0);
     for (int64_t i = 0; list && i < tp_operator_count(); i++) {
         const tp_operator *op = tp_operator_at(i);
@@ -81,7 +85,8 @@ static PyObject *list_operators(PyObject *module, PyObject *unused) {
     return list;
 }
 static PyObject *memory_stats(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     tp_memory_stats s = {.size = sizeof s};
     if (!tp_memory_query(&s)) return tpy_raise();
     return Py_BuildValue("{sLsLsLsL}", "allocated", (long long)s.allocated, "peak_allocated",
@@ -91,7 +96,8 @@ static PyObject *memory_stats(PyObject *module, PyObject *unused) {
 
 /* What the library stands on: (part, version, file), the last two None where an optional one is not there. */
 static PyObject *list_libraries(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     PyObject *list = PyList_New(0);
     for (int64_t i = 0; list && i < tp_library_count(); i++) {
         const char *name = NULL, *version = NULL, *file = NULL;
@@ -105,12 +111,14 @@ static PyObject *list_libraries(PyObject *module, PyObject *unused) {
 
 /* PyTorch counts the uses of its parts with this; packages on top of it call it for their own. We count nothing. */
 static PyObject *log_api_usage(PyObject *module, PyObject *name) {
-    (void)module, (void)name;
+    (void)module;
+    (void)name;
     Py_RETURN_NONE;
 }
 static PyObject *tracing; /* what torch.jit._get_trace_graph has set; NULL: no call is being written down */
 static PyObject *tracing_state(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return Py_NewRef(tracing ? tracing : Py_None);
 }
 static PyObject *set_tracing_state(PyObject *module, PyObject *state) {

@@ -21,8 +21,12 @@ bool tpy_leaves_add(tpy_leaves *l, tp_tensor *t, int64_t *number) {
     if (l->n == l->room) {
         int64_t room = l->room ? 2 * l->room : 16;
         tp_tensor **moved = PyMem_Realloc(l->v, (size_t)room * sizeof *moved);
-        if (!moved) return PyErr_NoMemory(), false;
-        l->v = moved, l->room = room;
+        if (!moved) {
+            PyErr_NoMemory();
+            return false;
+        }
+        l->v = moved;
+        l->room = room;
     }
     l->v[l->n++] = t;
     return true;
@@ -35,8 +39,12 @@ static bool add_box(tpy_leaves *l, PyObject *o, int64_t *number) {
     if (l->nboxes == l->boxes_room) {
         int64_t room = l->boxes_room ? 2 * l->boxes_room : 16;
         PyObject **moved = PyMem_Realloc(l->boxes, (size_t)room * sizeof *moved);
-        if (!moved) return PyErr_NoMemory(), false;
-        l->boxes = moved, l->boxes_room = room;
+        if (!moved) {
+            PyErr_NoMemory();
+            return false;
+        }
+        l->boxes = moved;
+        l->boxes_room = room;
     }
     l->boxes[l->nboxes++] = o;
     return true;
@@ -56,13 +64,15 @@ void tpy_leaves_free(tpy_leaves *l) {
 static tpy_tree *new_tree(tree_kind kind, PyObject *o, Py_ssize_t n) {
     tpy_tree *t = PyMem_Calloc(1, sizeof *t);
     if (!t) return (tpy_tree *)PyErr_NoMemory();
-    t->kind = (uint8_t)kind, t->n = n;
+    t->kind = (uint8_t)kind;
+    t->n = n;
     t->type = (PyTypeObject *)Py_NewRef((PyObject *)Py_TYPE(o));
     t->children = PyMem_Calloc((size_t)n + 1, sizeof *t->children);
     t->keys = kind == TREE_DICT ? PyMem_Calloc((size_t)n + 1, sizeof *t->keys) : NULL;
     if (t->children && (kind != TREE_DICT || t->keys)) return t;
     PyErr_NoMemory();
-    return tpy_tree_free(t), NULL;
+    tpy_tree_free(t);
+    return NULL;
 }
 
 /* collections' named tuples, and those of C (torch.return_types.max). */
@@ -75,10 +85,16 @@ static tpy_tree *tree_of_dict(PyObject *o, tpy_leaves *leaves) {
     tpy_tree *t = new_tree(TREE_DICT, o, PyDict_GET_SIZE(o));
     PyObject *key, *value;
     Py_ssize_t at = 0;
-    if (t && !add_box(leaves, o, &t->number)) return tpy_tree_free(t), NULL;
+    if (t && !add_box(leaves, o, &t->number)) {
+        tpy_tree_free(t);
+        return NULL;
+    }
     for (Py_ssize_t i = 0; t && i < t->n && PyDict_Next(o, &at, &key, &value); i++) {
         t->keys[i] = Py_NewRef(key);
-        if (!(t->children[i] = tpy_tree_of(value, leaves))) return tpy_tree_free(t), NULL;
+        if (!(t->children[i] = tpy_tree_of(value, leaves))) {
+            tpy_tree_free(t);
+            return NULL;
+        }
     }
     return t;
 }
@@ -88,14 +104,23 @@ tpy_tree *tpy_tree_of(PyObject *o, tpy_leaves *leaves) {
     tpy_tree *t = NULL;
     if (tpy_is_tensor(o)) {
         t = new_tree(TREE_TENSOR, o, 0);
-        if (t && !tpy_leaves_add(leaves, tpy_unwrap(o), &t->number)) tpy_tree_free(t), t = NULL;
+        if (t && !tpy_leaves_add(leaves, tpy_unwrap(o), &t->number)) {
+            tpy_tree_free(t);
+            t = NULL;
+        }
     } else if (PyDict_CheckExact(o))
         t = tree_of_dict(o, leaves);
     else if (PyList_CheckExact(o) || PyTuple_CheckExact(o) || is_named(o)) {
         t = new_tree(PyList_CheckExact(o) ? TREE_LIST : TREE_TUPLE, o, PySequence_Fast_GET_SIZE(o));
-        if (t && t->kind == TREE_LIST && !add_box(leaves, o, &t->number)) tpy_tree_free(t), t = NULL;
+        if (t && t->kind == TREE_LIST && !add_box(leaves, o, &t->number)) {
+            tpy_tree_free(t);
+            t = NULL;
+        }
         for (Py_ssize_t i = 0; t && i < t->n; i++)
-            if (!(t->children[i] = tpy_tree_of(PySequence_Fast_GET_ITEM(o, i), leaves))) tpy_tree_free(t), t = NULL;
+            if (!(t->children[i] = tpy_tree_of(PySequence_Fast_GET_ITEM(o, i), leaves))) {
+                tpy_tree_free(t);
+                t = NULL;
+            }
     } else {
         t = new_tree(TREE_OBJECT, o, 0);
         if (t) t->object = Py_NewRef(o);

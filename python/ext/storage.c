@@ -64,7 +64,10 @@ tp_storage *tpy_storage_in(PyObject *o) {
     if (PyObject_TypeCheck(o, storage_base)) return storage_of(o);
     if (PyLong_Check(o) || PyList_Check(o) || PyTuple_Check(o)) return NULL;
     PyObject *inner = PyObject_GetAttrString(o, "_untyped_storage"); /* a TypedStorage */
-    if (!inner) return PyErr_Clear(), NULL;
+    if (!inner) {
+        PyErr_Clear();
+        return NULL;
+    }
     tp_storage *s = PyObject_TypeCheck(inner, storage_base) ? storage_of(inner) : NULL;
     Py_DECREF(inner); /* its owner keeps it */
     return s;
@@ -206,7 +209,8 @@ static void subclass_dealloc(PyObject *o) {
     /* Here o is gone, unless __del__ kept it. */
 }
 static PyObject *storage_init_subclass(PyObject *cls, PyObject *args, PyObject *kwargs) {
-    (void)args, (void)kwargs;
+    (void)args;
+    (void)kwargs;
     PyTypeObject *type = (PyTypeObject *)cls;
     if (type->tp_dealloc != subclass_dealloc) subclass_end = type->tp_dealloc;
     type->tp_dealloc = subclass_dealloc;
@@ -223,7 +227,8 @@ static PyObject *storage_data_ptr(PyObject *o, PyObject *unused) {
     return PyLong_FromVoidPtr(tp_storage_data(storage_of(o)));
 }
 static PyObject *storage_element_size(PyObject *o, PyObject *unused) {
-    (void)o, (void)unused;
+    (void)o;
+    (void)unused;
     return PyLong_FromLong(1);
 }
 static PyObject *storage_device(PyObject *o, void *unused) {
@@ -246,7 +251,9 @@ static PyObject *storage_resize(PyObject *o, PyObject *size) {
     if (!fits) return PyErr_Format(PyExc_RuntimeError, "resize_ expects an int, but got %s", Py_TYPE(size)->tp_name);
     if (n < 0)
         return PyErr_Format(PyExc_RuntimeError, "resize_(): expected a size of 0 or more, got %lld", (long long)n);
-    return tp_storage_resize(storage_of(o), n) ? Py_NewRef(o) : tpy_raise();
+    bool ok;
+    TPY_CHANGE(ok = tp_storage_resize(storage_of(o), n));
+    return ok ? Py_NewRef(o) : tpy_raise();
 }
 
 static void drop_whole(void *whole) { tp_storage_release(whole); }
@@ -290,7 +297,10 @@ static PyObject *storage_item(PyObject *o, PyObject *key) {
     return result;
 }
 static int storage_set_item(PyObject *o, PyObject *key, PyObject *value) {
-    if (!value) return PyErr_SetString(PyExc_TypeError, "a storage's items cannot be deleted"), -1;
+    if (!value) {
+        PyErr_SetString(PyExc_TypeError, "a storage's items cannot be deleted");
+        return -1;
+    }
     PyObject *bytes = bytes_of(o);
     int done = bytes ? PyObject_SetItem(bytes, key, value) : -1;
     Py_XDECREF(bytes);
@@ -328,11 +338,13 @@ static PyObject *storage_copy(PyObject *o, PyObject *args) {
     return result;
 }
 static PyObject *storage_resizable(PyObject *o, PyObject *unused) {
-    (void)o, (void)unused;
+    (void)o;
+    (void)unused;
     Py_RETURN_TRUE;
 }
 static PyObject *storage_fix_weakref(PyObject *o, PyObject *unused) { /* weak references are never out of order here */
-    (void)o, (void)unused;
+    (void)o;
+    (void)unused;
     Py_RETURN_NONE;
 }
 static PyObject *storage_clone(PyObject *o, PyObject *unused) {
@@ -530,8 +542,9 @@ static PyObject *set_to_storage(PyObject *self, tp_storage *s, long long offset,
     if (stride != Py_None && m && m != n)
         return PyErr_Format(PyExc_RuntimeError, "mismatch in length of strides and shape: %zd strides for %zd sizes", m,
                             n);
-    bool ok = tp_set_storage(tpy_unwrap(self), s, offset, tp_ints_view(shape, n),
-                             m ? tp_ints_view(strides, m) : tp_no_ints());
+    bool ok;
+    TPY_CHANGE(ok = tp_set_storage(tpy_unwrap(self), s, offset, tp_ints_view(shape, n),
+                                   m ? tp_ints_view(strides, m) : tp_no_ints()));
     return ok ? Py_NewRef(self) : tpy_raise();
 }
 
@@ -552,7 +565,8 @@ static PyObject *tensor_set(PyObject *self, PyObject *args, PyObject *kwargs) {
             return PyErr_Format(PyExc_RuntimeError, "Could not set tensor of type %s to a tensor of type %s",
                                 tp_dtype_name(tp_dtype_of(t)), tp_dtype_name(tp_dtype_of(own)));
         tp_storage *s = tp_storage_of(t);
-        bool ok = s && tp_set_storage(own, s, tp_storage_offset(t), tp_shape(t), tp_strides(t));
+        bool ok;
+        TPY_CHANGE(ok = s && tp_set_storage(own, s, tp_storage_offset(t), tp_shape(t), tp_strides(t)));
         tp_storage_release(s);
         return ok ? Py_NewRef(self) : tpy_raise();
     }
@@ -578,6 +592,13 @@ static tp_ints channels_last(tp_ints shape, int64_t *strides) {
     return tp_ints_view(strides, shape.n);
 }
 
+static bool set_strides(tp_tensor *t, tp_ints shape, tp_ints strides) {
+    tp_storage *s = tp_storage_of(t);
+    bool ok = s && tp_set_storage(t, s, tp_storage_offset(t), shape, strides);
+    tp_storage_release(s);
+    return ok;
+}
+
 static PyObject *resize(PyObject *self, tp_ints shape, tp_layout layout) {
     tp_tensor *t = tpy_unwrap(self);
     int64_t strides[TP_MAX_DIMS];
@@ -586,19 +607,17 @@ static PyObject *resize(PyObject *self, tp_ints shape, tp_layout layout) {
     if (pixels && shape.n != (layout == TP_CHANNELS_LAST ? 4 : 5))
         return PyErr_Format(PyExc_RuntimeError, "required rank %d tensor to use channels_last format",
                             layout == TP_CHANNELS_LAST ? 4 : 5);
-    if (!tp_resize(t, shape)) return tpy_raise();
-    if (!pixels) return Py_NewRef(self);
-    tp_storage *s = tp_storage_of(t);
-    bool ok = s && tp_set_storage(t, s, tp_storage_offset(t), shape, channels_last(shape, strides));
-    tp_storage_release(s);
+    bool ok;
+    TPY_CHANGE(ok = tp_resize(t, shape) && (!pixels || set_strides(t, shape, channels_last(shape, strides))));
     return ok ? Py_NewRef(self) : tpy_raise();
 }
 static bool read_format(PyObject *format, tp_layout *layout) {
     if (!format || format == Py_None) return true;
-    if (Py_TYPE(format) != tpy_memory_format_type)
-        return PyErr_Format(PyExc_TypeError, "argument 'memory_format' must be torch.memory_format, not %s",
-                            Py_TYPE(format)->tp_name),
-               false;
+    if (Py_TYPE(format) != tpy_memory_format_type) {
+        PyErr_Format(PyExc_TypeError, "argument 'memory_format' must be torch.memory_format, not %s",
+                     Py_TYPE(format)->tp_name);
+        return false;
+    }
     *layout = ((tpy_memory_format *)format)->layout;
     return true;
 }

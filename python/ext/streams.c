@@ -152,7 +152,8 @@ typedef struct {
 static tp_gpu_graph *graph_of(PyObject *o) { return ((tpy_graph *)o)->graph; }
 
 static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    (void)args, (void)kwargs;
+    (void)args;
+    (void)kwargs;
     tp_gpu_graph *graph = tp_gpu_graph_new();
     if (!graph) return tpy_raise();
     tpy_graph *self = (tpy_graph *)type->tp_alloc(type, 0);
@@ -193,7 +194,8 @@ static PyObject *graph_pool(PyObject *self, PyObject *unused) {
     return PyLong_FromUnsignedLongLong(tp_gpu_graph_pool(graph_of(self)));
 }
 static PyObject *pool_new(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+    (void)module;
+    (void)unused;
     return PyLong_FromUnsignedLongLong(tp_gpu_pool_new());
 }
 static PyMethodDef graph_methods[] = {

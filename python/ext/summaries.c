@@ -36,7 +36,8 @@ static PyObject *summary_scalar(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "sd|ppzz:scalar", &tag, &value, &as_tensor, &as_double, &o.display_name,
                           &o.description))
         return NULL;
-    o.as_tensor = as_tensor, o.as_double = as_double;
+    o.as_tensor = as_tensor;
+    o.as_double = as_double;
     return bytes_of(tp_summary_scalar(tag, value, &o));
 }
 static PyObject *summary_text(PyObject *module, PyObject *args) {
@@ -83,10 +84,10 @@ static PyObject *summary_histogram_raw(PyObject *module, PyObject *args) { /* li
         return NULL;
     tp_floats edges = {tp_data(limits), tp_numel(limits)}, held = {tp_data(counts), tp_numel(counts)};
     if (tp_dtype_of(limits) != TP_FLOAT64 || tp_dtype_of(counts) != TP_FLOAT64 || !tp_is_contiguous(limits) ||
-        !tp_is_contiguous(counts))
-        return PyErr_SetString(PyExc_TypeError,
-                               "histogram_raw(): expected limits and counts as contiguous float64 tensors"),
-               NULL;
+        !tp_is_contiguous(counts)) {
+        PyErr_SetString(PyExc_TypeError, "histogram_raw(): expected limits and counts as contiguous float64 tensors");
+        return NULL;
+    }
     return bytes_of(tp_summary_histogram_raw(tag, min, max, num, sum, squares, edges, held));
 }
 static PyObject *summary_pr_curve(PyObject *module, PyObject *args) {
@@ -210,7 +211,10 @@ static PyObject *summary_custom_scalars(PyObject *module, PyObject *list) { /* [
         ok = PyArg_ParseTuple(PyList_GET_ITEM(list, i), "sspO!", &charts[i].category, &charts[i].title, &margin,
                               &PyList_Type, &tags) &&
              (charts[i].tags = texts(keep, tags));
-        if (ok) charts[i].margin = margin, charts[i].ntags = PyList_GET_SIZE(tags);
+        if (ok) {
+            charts[i].margin = margin;
+            charts[i].ntags = PyList_GET_SIZE(tags);
+        }
     }
     if (ok) result = bytes_of(tp_summary_custom_scalars(n, charts));
     Py_XDECREF(keep);

@@ -223,7 +223,10 @@ static PyObject *get_turned(PyObject *o, void *name) {
     return by_name(o, name);
 }
 static int set_by_name(PyObject *o, PyObject *value, void *name) { /* x.real = y writes into x */
-    if (!value) return PyErr_Format(PyExc_RuntimeError, "%s cannot be deleted", (const char *)name), -1;
+    if (!value) {
+        PyErr_Format(PyExc_RuntimeError, "%s cannot be deleted", (const char *)name);
+        return -1;
+    }
     PyObject *part = by_name(o, name);
     int status = part ? tpy_set_item(part, Py_Ellipsis, value) : -1;
     Py_XDECREF(part);
@@ -231,8 +234,14 @@ static int set_by_name(PyObject *o, PyObject *value, void *name) { /* x.real = y
 }
 static int set_requires_grad(PyObject *o, PyObject *value, void *unused) {
     (void)unused;
-    if (!value || !PyBool_Check(value)) return PyErr_SetString(PyExc_RuntimeError, "requires_grad must be a bool"), -1;
-    if (!tp_set_requires_grad(tpy_unwrap(o), value == Py_True)) return tpy_raise(), -1;
+    if (!value || !PyBool_Check(value)) {
+        PyErr_SetString(PyExc_RuntimeError, "requires_grad must be a bool");
+        return -1;
+    }
+    if (!tp_set_requires_grad(tpy_unwrap(o), value == Py_True)) {
+        tpy_raise();
+        return -1;
+    }
     return 0;
 }
 

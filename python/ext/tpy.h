@@ -154,13 +154,20 @@ PyObject *tpy_invoke(const tp_operator *op, const tp_value *values,
         if (tpy_saved_) tpy_lock(tpy_saved_);                                               \
     } while (0)
 
-/* Calls that run without the interpreter's lock read their tensors' headers. What exchanges a header's memory waits for
- * them: between tpy_change_begin and tpy_change_end none runs, and new ones keep the lock. It waits for a tenth of a
- * second at most, as a call may itself wait for this thread. All with the lock held (unlocked.c). */
+/* Calls that run without the interpreter's lock read their tensors' headers. What exchanges a header's memory or shape,
+ * or moves a storage's memory, waits for them: between tpy_change_begin and tpy_change_end none runs, and new ones keep
+ * the lock. It waits for a tenth of a second at most, as a call may itself wait for this thread. All with the lock held
+ * (unlocked.c). */
 PyThreadState *tpy_unlock(void); /* NULL: keep the lock */
 void tpy_lock(PyThreadState *saved);
 void tpy_change_begin(void);
 void tpy_change_end(void);
+#define TPY_CHANGE(...)     \
+    do {                    \
+        tpy_change_begin(); \
+        __VA_ARGS__;        \
+        tpy_change_end();   \
+    } while (0)
 
 /* ---- Numbers before tensors, as PyTorch once had them (old_order.c) ---- */
 enum { TPY_OLD_ARGS = 6 };

@@ -56,7 +56,10 @@ PyObject *tpy_where(void) {
 
 static bool sets_global(PyObject *code) {
     PyObject *bytes = PyObject_GetAttrString(code, "co_code");
-    if (!bytes) return PyErr_Clear(), false;
+    if (!bytes) {
+        PyErr_Clear();
+        return false;
+    }
     bool found = false;
     int shift;
     const unsigned char *text = (const unsigned char *)PyBytes_AS_STRING(bytes);
@@ -91,7 +94,10 @@ static PyObject *entry_of(PyObject *code, PyObject *globals) { /* borrowed; NULL
              *entry = key ? PyDict_GetItemWithError(ran, key) : NULL;
     if (key && !entry && !PyErr_Occurred()) entry = add_ran(key, code, globals);
     Py_XDECREF(key);
-    if (!entry) PyErr_Clear(), tp_capture_break("there is no memory for what ran");
+    if (!entry) {
+        PyErr_Clear();
+        tp_capture_break("there is no memory for what ran");
+    }
     return entry;
 }
 
@@ -131,7 +137,9 @@ static void on_instruction(PyFrameObject *frame) {
     PyObject *code = code_of(frame), *globals = globals_of(frame);
     if (last.code != code || last.globals != globals) {
         PyObject *entry = entry_of(code, globals);
-        last.code = code, last.globals = globals, last.bytes = entry ? PyTuple_GET_ITEM(entry, 2) : Py_None;
+        last.code = code;
+        last.globals = globals;
+        last.bytes = entry ? PyTuple_GET_ITEM(entry, 2) : Py_None;
     }
     int at = instruction_of(frame);
     if (last.bytes != Py_None && at >= 0 && at < PyByteArray_GET_SIZE(last.bytes))
@@ -141,7 +149,8 @@ static void on_instruction(PyFrameObject *frame) {
 }
 
 static int on_trace(PyObject *context, PyFrameObject *frame, int what, PyObject *arg) {
-    (void)context, (void)arg;
+    (void)context;
+    (void)arg;
     if (!watching || import_frame || !tp_capturing()) return 0;
     if (what == PyTrace_OPCODE) on_instruction(frame);
     if (what != PyTrace_CALL) return 0;
@@ -202,7 +211,10 @@ bool tpy_watch_busy(void) { return ran != NULL; }
 bool tpy_watch_start(bool strictly) {
     PyThreadState *thread = PyThreadState_Get();
     if (!(ran = PyDict_New())) return false;
-    strict = strictly, looked_up = asked_classes = false, last.code = NULL, import_frame = NULL;
+    strict = strictly;
+    looked_up = asked_classes = false;
+    last.code = NULL;
+    import_frame = NULL;
     profile_before = (hearer){thread->c_profilefunc, Py_XNewRef(thread->c_profileobj)};
     trace_before = (hearer){thread->c_tracefunc, Py_XNewRef(thread->c_traceobj)};
     collected = PyGC_Disable();
@@ -277,7 +289,8 @@ static bool add_inner(PyObject *set, PyObject *code) { /* functions that this on
 }
 
 static bool add_inner_of(tpy_guards *g, PyObject *code, PyObject *globals, PyObject *bytes) {
-    (void)globals, (void)bytes;
+    (void)globals;
+    (void)bytes;
     return add_inner(g->codes, code);
 }
 

@@ -9,6 +9,8 @@ import os
 import re
 import sys
 
+from taper import _topology
+
 SHARED = {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "smb3", "afs", "ceph", "panfs", "fuse.sshfs", "9p"}
 CUDA_LIBRARIES = {
     "cuBLASLt": "nvidia-cublas-cu12",
@@ -56,16 +58,6 @@ class Machine:
 
     def library(self, name):
         return next((entry for entry in self.facts["libraries"] if entry["name"] == name), None)
-
-
-def _cpus(text):
-    """0-3,8 as a set of numbers."""
-    found = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first.strip().isdigit():
-            found |= set(range(int(first), int(last or first) + 1))
-    return found
 
 
 # ---- The processor ----
@@ -123,7 +115,7 @@ def _cores_of(machine, processors):
     seen = set()
     for processor in processors:
         siblings = machine.read(f"/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list")
-        seen.add(min(_cpus(siblings)) if _cpus(siblings) else processor)
+        seen.add(min(_topology.cpus(siblings)) if _topology.cpus(siblings) else processor)
     return len(seen)
 
 
@@ -147,11 +139,9 @@ def threads(machine):
 
 
 def affinity(machine):
-    online = _cpus(machine.read("/sys/devices/system/cpu/online"))
+    online = _topology.cpus(machine.read("/sys/devices/system/cpu/online"))
     if online and len(machine.processors) < len(online):
-        from taper._report import _ranges
-
-        text = f"this process may use {_ranges(machine.processors)} of {len(online)} processors"
+        text = f"this process may use {_topology.ranges(machine.processors)} of {len(online)} processors"
         if len(machine.processors) == 1:
             yield (
                 "slow",
@@ -171,10 +161,9 @@ def affinity(machine):
             f"OMP_PLACES names processors that this process may not use: {sorted(outside)}",
             "unset OMP_PLACES, or name processors of the rank's own mask",
         )
-    nodes = _cpus(machine.read("/sys/devices/system/node/online"))
-    used = [
-        n for n in nodes if _cpus(machine.read(f"/sys/devices/system/node/node{n}/cpulist")) & set(machine.processors)
-    ]
+    nodes = _topology.cpus(machine.read("/sys/devices/system/node/online"))
+    mine = set(machine.processors)
+    used = [n for n in nodes if _topology.cpus(machine.read(f"/sys/devices/system/node/node{n}/cpulist")) & mine]
     if len(used) > 1:
         yield (
             "note",

@@ -5,6 +5,7 @@ they are plain numbers."""
 import math
 
 import taper
+from taper._C import _functions as _op
 from taper.nn import functional as F
 
 _REDUCTIONS = "none", "mean", "sum"
@@ -426,7 +427,7 @@ def _infer_size(first, second):
 
 def _weight_int8pack_mm(input, mat2, scales):
     """input times the transpose of a matrix of bytes, whose rows have a scale each."""
-    return (input.float() @ mat2.float().t() * scales.float()).to(input.dtype)
+    return _op["weight_only_product"](input, mat2, scales)
 
 
 def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False, out=None):

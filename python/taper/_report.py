@@ -3,7 +3,7 @@
 import os
 import sys
 
-from taper import _C
+from taper import _C, _topology
 
 
 def version():
@@ -51,19 +51,8 @@ def _rank():
 
     return (
         f"{rank} of {world if world > 0 else 'a number that the launcher does not tell'} on {socket.gethostname()} by "
-        f"{launcher}, processors {_ranges(sorted(os.sched_getaffinity(0)))}"
+        f"{launcher}, processors {_topology.ranges(sorted(os.sched_getaffinity(0)))}"
     )
-
-
-def _ranges(numbers):
-    """[0, 1, 2, 5] as 0-2,5."""
-    parts = []
-    for number in numbers:
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
 def _loaded(word):
@@ -122,6 +111,7 @@ def facts():
         "pytorch_names": taper.__version__.partition("+")[0],
         "processor": _processor(),
         "cores": _cores(),
+        "topology": _topology.topology(),
         "threads": taper.get_num_threads(),
         "rank": _rank(),
         "devices": ["cpu", *(f"{kind}:{i}" for kind in _KINDS for i in range(_C._gpu_count(kind)))],
@@ -151,7 +141,8 @@ def _rows(found):
     yield "Taper", f"{found['taper']} in {found['package']}, library {found['library']}"
     yield "PyTorch's names", f"as in {found['pytorch_names']}"
     yield "processor", f"{found['processor']}; {found['cores']} to use"
-    yield "threads", str(found["threads"])
+    yield from _topology.rows(found["topology"])
+    yield "threads", f"a team of {found['threads']}"
     if found["rank"] is not None:
         yield "rank", found["rank"]
     yield "devices", ", ".join(found["devices"])
@@ -168,19 +159,27 @@ def info():
     """Prints it."""
     for name, text in _rows(facts()):
         print(f"{name + ':':<18}{text}")
-    return 0
 
 
 def arguments(parser):
     """Adds the options of `taper info`."""
     parser.add_argument("--json", action="store_true", help="as one JSON object, for programs")
+    parser.add_argument(
+        "--scaling", action="store_true", help="measure how this machine's operators scale with threads; takes seconds"
+    )
 
 
 def main(options):
     """`taper info`; the exit status."""
+    from taper import _scaling
+
+    measured = _scaling.measure() if options.scaling else None
     if not options.json:
-        return info()
+        info()
+        if measured:
+            print(_scaling.table(measured))
+        return 0
     import json
 
-    print(json.dumps(facts(), indent=2))
+    print(json.dumps({**facts(), **({"scaling": measured} if measured else {})}, indent=2))
     return 0

@@ -39,7 +39,7 @@ def _int_mm(self, mat2, *, out=None):
         )
     if mat2.dtype != _C.int8:
         raise RuntimeError(f"int_mm_out_cpu: Expected mat2 dtype to be int8 but got {_word(mat2.dtype).lower()}")
-    product = _op["mm"](self.to(_C.int32), mat2.to(_C.int32))
+    product = _op["byte_product"](self, mat2)
     return product if out is None else out.copy_(product)
 
 
@@ -82,12 +82,12 @@ def _scaled_mm(
     """self @ mat2 times both scales, which are one number each, or one for each row of self and each column of mat2."""
     _check(self, mat2, scale_a, scale_b, bias)
     dtype = out_dtype or (self.dtype if out is None else out.dtype)
-    one = scale_a.numel() == 1
-    product = (
-        _op["mm"](self.to(_C.float32), mat2.to(_C.float32))
-        * (scale_a.reshape(()) if one else scale_a)
-        * (scale_b.reshape(()) if one else scale_b)
-    )
+    one, plain = scale_a.numel() == 1, bias is None and (scale_result is None or dtype not in _FLOAT8)
+    if one:
+        wide = dtype if plain else _C.float32
+        product = _op["float8_product"](self, mat2, scale_a, scale_b, wide, use_fast_accum)
+    else:
+        product = _op["float8_product"](self, mat2, None, None, _C.float32, use_fast_accum) * scale_a * scale_b
     if bias is not None:
         product = product + bias
     if scale_result is not None and dtype in _FLOAT8:

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <taper/autograd.h>
 #include "autograd/tape.h"
-#include "tensor/named_errors.h"
 
 atomic_bool tpi_anomaly;
 static atomic_bool looks_away; /* from NaN */

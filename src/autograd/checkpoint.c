@@ -9,7 +9,6 @@
 #include <taper/autograd.h>
 #include <taper/random.h>
 #include "autograd/tape.h"
-#include "tensor/named_errors.h"
 
 typedef struct segment {
     tp_segment_fn fn;

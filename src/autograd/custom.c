@@ -7,7 +7,6 @@
 #include "tensor/given.h"
 #include <taper/autograd.h>
 #include "autograd/tape.h"
-#include "tensor/named_errors.h"
 
 struct tp_function_call {
     tp_function function;

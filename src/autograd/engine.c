@@ -15,7 +15,6 @@
 #include "dispatch/call.h"
 #include "tensor/given.h"
 #include "tensor/same_device.h"
-#include "tensor/named_errors.h"
 
 typedef struct entry {
     tpi_node *node;

@@ -5,7 +5,6 @@
 #include "tensor/given.h"
 #include "autograd/tape.h"
 #include "device/uninitialized.h"
-#include "tensor/named_errors.h"
 
 static bool given(const tp_tensor *t, const char *name) { return tpi_is_tensor(t, name); }
 
@@ -54,7 +53,7 @@ bool tp_set_data(tp_tensor *t, const tp_tensor *other) {
     bool alike = looks_alike(t, other);
     if (!tpi_set_storage(t, other->storage, &g)) return false;
     t->flags = (other->flags & (TPI_INFERENCE | TPI_UNTRACKED)) | (t->flags & TPI_MARKED);
-    if (tpi_marked(t) != tpi_marked(other)) tpi_turn_mark(t);
+    if (tpi_marked(t) != tpi_marked(other)) tpi_flip_mark(t);
     if (!alike) forget_accumulator(t);
     return true;
 }

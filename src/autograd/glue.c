@@ -131,6 +131,21 @@ bool tpi_record_missing(const tpi_node_class *cls, int n, tp_tensor *const *inpu
     return ok;
 }
 
+bool tpi_constant_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
+    (void)grads;
+    return !tpi_node_needs(node, 0) || (grad_inputs[0] = tpi_node_zeros(node, 0)) != NULL;
+}
+
+bool tpi_record_constant(const tpi_node_class *cls, tp_tensor *self) {
+    if (tpi_grad_off || !tpi_tracks(self)) return true;
+    tpi_node *node = tpi_node_new(cls, 1, 0, 0, 1);
+    if (!node) return false;
+    tpi_node_edge(node, 0, self);
+    bool ok = tpi_node_attach_inplace(node, 0, self);
+    tpi_node_done(node);
+    return ok;
+}
+
 int64_t tpi_size_at(const tp_tensor *t, int64_t dim) {
     int d = tpi_wrap_dim(dim, t->ndim);
     return d < 0 || t->ndim == 0 ? 1 : t->shape[d];
@@ -254,7 +269,11 @@ tp_tensor *tpi_store_inplace(tp_tensor *self, tp_tensor *result) {
     if (!tpi_same_shape(self, result))
         return tpi_fail(TP_ERR_RUNTIME, "the result's shape %s does not fit the tensor's shape %s in place",
                         tpi_shape_text(tpi_shape(result)), tpi_shape_text(tpi_shape(self)));
-    return tpo_copy_(self, result, false);
+    const tpi_node *made_by = result->requires_grad ? tpi_grad_fn(result, NULL) : NULL;
+    const char *name = made_by && made_by->name ? made_by->name : NULL;
+    tp_tensor *stored = tpo_copy_(self, result, false);
+    if (stored && name && !self->base) tpi_node_rename(self, NULL, name);
+    return stored;
 }
 
 tp_tensor *tpi_store_out(tp_tensor *out, tp_tensor *result) {

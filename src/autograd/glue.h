@@ -109,6 +109,9 @@ static inline bool tpi_ints_positive(tp_ints v) {
 bool tpi_record_missing(const tpi_node_class *cls, int n, tp_tensor *const *inputs, int nresults,
                         tp_tensor *const *results);
 bool tpi_missing_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs);
+/* After an operator without a derivative wrote into self: what self depended on, it depends on no more. */
+bool tpi_record_constant(const tpi_node_class *cls, tp_tensor *self);
+bool tpi_constant_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs);
 bool tpi_copy_ints(tp_ints *to, tp_ints from); /* into an owned array; not given stays not given */
 bool tpi_copy_floats(tp_floats *to, tp_floats from);
 bool tpi_copy_scalars(tp_scalars *to, tp_scalars from);
@@ -126,8 +129,8 @@ static inline void tpi_mark_inference_all(tp_tensor **t, int n) {
 /* ---- forward ---- */
 tp_tensor *tpi_view_of(tp_tensor *t, const tpi_geometry *g);
 tp_tensor *tpi_clone_data(tp_tensor *t); /* a copy that keeps the layout; no history */
-tp_tensor *tpi_store_inplace(tp_tensor *self,
-                             tp_tensor *result); /* self.copy_(result), same shape, recorded; returns self */
+/* self.copy_(result), same shape, recorded by the name of what made the result; returns self. */
+tp_tensor *tpi_store_inplace(tp_tensor *self, tp_tensor *result);
 tp_tensor *tpi_store_out(tp_tensor *out, tp_tensor *result); /* out takes result's shape and values; returns out */
 tp_tensor *tpi_store_elements(tp_tensor *out,
                               tp_tensor *result); /* the same, but out keeps its shape where it has as many elements */

@@ -3,7 +3,6 @@
 #include <string.h>
 #include "tensor/given.h"
 #include "autograd/tape.h"
-#include "tensor/named_errors.h"
 
 #define given(node) TPI_GIVEN(node, "a node")
 

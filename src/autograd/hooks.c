@@ -6,7 +6,6 @@
 #include <taper/autograd.h>
 #include <taper/binding.h>
 #include "autograd/tape.h"
-#include "tensor/named_errors.h"
 
 struct tpi_hook {
     tpi_hook *next;

@@ -8,7 +8,6 @@
 #include <taper/autograd.h>
 #include "dispatch/profile.h"
 #include "autograd/tape.h"
-#include "tensor/named_errors.h"
 
 /* ---- Locks, picked by address ---- */
 

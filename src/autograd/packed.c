@@ -4,7 +4,6 @@
  * of that. */
 #include <string.h>
 #include "autograd/tape.h"
-#include "tensor/named_errors.h"
 
 typedef struct tpi_packers {
     atomic_int refs;

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <taper/ops.h>
 #include <taper/transforms.h>
-#include "tensor/named_errors.h"
 
 typedef struct call { /* one run of the function */
     tp_tensors in;    /* tensors of our own, which require gradients */

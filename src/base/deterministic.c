@@ -2,7 +2,6 @@
  * those of the CPU have none. */
 #include <stdatomic.h>
 #include "base/error.h"
-#include "base/named_errors.h"
 
 static atomic_int wish;
 

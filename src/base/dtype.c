@@ -3,7 +3,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include "base/error.h"
-#include "base/named_errors.h"
 
 /* ---- What is known of each dtype ----
  * X(dtype, name, PyTorch's word, bytes, category, group, compute type) */

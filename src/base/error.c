@@ -5,8 +5,6 @@
  * tp_error_clear or the thread's end gives back; if there is no memory for it, or the error is about memory, it is cut
  * short instead. */
 #include "base/error.h"
-#include "base/named_errors.h"
-#undef tpi_fail
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -79,13 +77,6 @@ static void fail_as(const char *name, tp_code code, const char *format, va_list 
     if (!pending.long_text) cut_short(pending.short_text, SHORT_TEXT, text);
 }
 
-void *tpi_fail(tp_code code, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    fail_as(tpi_op_now, code, format, args);
-    va_end(args);
-    return NULL;
-}
 void *tpi_fail_in(const char *function, tp_code code, const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -108,14 +99,6 @@ void tpi_error_add(const char *text) {
     if (!block) return;
     pending.long_text = block;
     tpi_mfree(before);
-}
-
-bool tpi_given(const void *pointer, const char *function, const char *argument, const char *what) {
-    if (pointer) return true;
-    const char *before = tpi_op_enter(function);
-    tpi_fail(TP_ERR_TYPE, "argument '%s': expected %s, got NULL", argument, what);
-    tpi_op_leave(before);
-    return false;
 }
 
 void *tp_left_by_break(const char *block, const char *file, int line) {

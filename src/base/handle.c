@@ -1,30 +1,262 @@
+/* See handle.h. The table is a hash table by address with open places (linear probing), behind one lock. Handles stay
+ * in it after their release, as their memory does. If there is no memory for an entry, the handle is not in it: nothing
+ * is said of it then. */
+#define _GNU_SOURCE /* dladdr1 */
 #include "base/handle.h"
 #include "base/memory.h"
-#include <stdatomic.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <taper/debug.h>
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#define CALLS(to, n) backtrace(to, n)
+#else
+#define CALLS(to, n) ((to)[0] = __builtin_return_address(0), 1)
+#endif
 
-bool tpi_keeps_freed(void) {
-    static atomic_int known; /* 0: not asked yet, 1: no, 2: yes */
-    int now = atomic_load_explicit(&known, memory_order_relaxed);
-    if (!now) {
-        const char *debug = getenv("TAPER_DEBUG");
-        now = debug && *debug && strcmp(debug, "0") ? 2 : 1;
-        atomic_store_explicit(&known, now, memory_order_relaxed);
+enum { FRAMES = 24, TEXT = 1024 };
+
+typedef struct made {
+    const void *handle; /* NULL: an open place */
+    const char *kind;
+    const char *operator; /* that was at work, or NULL */
+    void *frames[FRAMES];
+    int nframes;
+    bool gone;
+    int64_t number; /* of handles made before */
+} made;
+
+bool tpi_debugging;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static made *table;
+static size_t room, used; /* room is a power of two */
+static int64_t ever;
+
+__attribute__((constructor)) static void ask_environment(void) {
+    const char *debug = getenv("TAPER_DEBUG");
+    tpi_debugging = debug && *debug && strcmp(debug, "0");
+}
+
+/* ---- The table; all of these under the lock ---- */
+
+static made *place_in(made *places, size_t n, const void *handle) {
+    size_t at = (size_t)(((uintptr_t)handle >> 4) * 0x9e3779b97f4a7c15u) & (n - 1);
+    while (places[at].handle && places[at].handle != handle) at = (at + 1) & (n - 1);
+    return &places[at];
+}
+
+static made *place_of(const void *handle) {
+    made *at = room ? place_in(table, room, handle) : NULL;
+    return at && at->handle ? at : NULL;
+}
+
+/* libc's memory: the table must not count among the allocations that tests let fail. */
+static bool table_grow(void) {
+    size_t more = room ? 2 * room : 1024;
+    made *larger = calloc(more, sizeof *larger);
+    if (!larger) return false;
+    for (size_t i = 0; i < room; i++)
+        if (table[i].handle) *place_in(larger, more, table[i].handle) = table[i];
+    free(table);
+    table = larger;
+    room = more;
+    return true;
+}
+
+void tpi_handle_note(const void *handle, const char *kind) {
+    if (!handle) return;
+    made entry = {.handle = handle, .kind = kind, .operator= tpi_op_now };
+    entry.nframes = CALLS(entry.frames, FRAMES);
+    pthread_mutex_lock(&lock);
+    if (2 * used < room || table_grow()) {
+        made *at = place_in(table, room, handle);
+        used += !at->handle;
+        entry.number = ever++;
+        *at = entry;
     }
-    return now == 2;
+    pthread_mutex_unlock(&lock);
+}
+
+static bool is_gone(const void *handle) {
+    pthread_mutex_lock(&lock);
+    const made *at = place_of(handle);
+    bool gone = at && at->gone;
+    pthread_mutex_unlock(&lock);
+    return gone;
+}
+
+static void note_end(const void *handle) {
+    pthread_mutex_lock(&lock);
+    made *at = place_of(handle);
+    if (at) at->gone = true;
+    pthread_mutex_unlock(&lock);
 }
 
 void tpi_handle_delete(void *handle, size_t bytes) {
-    if (!tpi_keeps_freed()) tpi_delete(handle, bytes);
+    if (tpi_debugging)
+        note_end(handle);
+    else
+        tpi_delete(handle, bytes);
+}
+
+void tpi_handle_mfree(void *handle) {
+    if (tpi_debugging)
+        note_end(handle);
+    else
+        tpi_mfree(handle);
+}
+
+/* ---- Checks ---- */
+
+static bool refuse_released(const char *function, const char *argument, const char *what) {
+    const char *before = tpi_op_enter(function);
+    tpi_fail(TP_ERR_VALUE, "argument '%s': expected %s, got one that was released before", argument, what);
+    tpi_op_leave(before);
+    return false;
+}
+
+bool tpi_given(const void *pointer, const char *function, const char *argument, const char *what) {
+    if (pointer) return !tpi_debugging || !is_gone(pointer) || refuse_released(function, argument, what);
+    const char *before = tpi_op_enter(function);
+    tpi_fail(TP_ERR_TYPE, "argument '%s': expected %s, got NULL", argument, what);
+    tpi_op_leave(before);
+    return false;
 }
 
 bool tpi_handle_given(const void *handle, uint32_t alive, const char *function, const char *argument,
                       const char *what) {
     if (handle && alive == TPI_HANDLE_ALIVE) return true;
-    if (!tpi_given(handle, function, argument, what)) return false;
-    const char *before = tpi_op_enter(function);
-    tpi_fail(TP_ERR_VALUE, "argument '%s': expected %s, got one that was released before", argument, what);
-    tpi_op_leave(before);
-    return false;
+    return tpi_given(handle, function, argument, what) && refuse_released(function, argument, what);
+}
+
+/* ---- What is alive, and where it was made ---- */
+
+static const void *loaded_at(const void *address) {
+    Dl_info about;
+    return dladdr(address, &about) ? about.dli_fbase : NULL;
+}
+
+/* The name of the function around a return address, if the file exports it; a hidden one's neighbour is no answer. */
+static const char *function_around(const void *address) {
+    Dl_info about;
+    const ElfW(Sym) *symbol = NULL;
+    const char *before = (const char *)address - 1; /* inside the call */
+    if (!dladdr1(before, &about, (void **)&symbol, RTLD_DL_SYMENT) || !about.dli_sname || !symbol) return NULL;
+    return before < (const char *)about.dli_saddr + symbol->st_size ? about.dli_sname : NULL;
+}
+
+/* "train+0x11f3", as addr2line takes it: an offset in a file that may lie anywhere, an address in one that may not. */
+static void write_place(char *to, size_t n, const void *address) {
+    Dl_info about;
+    const char *before = (const char *)address - 1;
+    if (!dladdr(before, &about) || !about.dli_fname) {
+        snprintf(to, n, "%p", address);
+        return;
+    }
+    const ElfW(Ehdr) *file = about.dli_fbase;
+    bool fixed = file->e_type == ET_EXEC;
+    const char *function = function_around(address);
+    snprintf(to, n, "%s+0x%llx%s%s%s", about.dli_fname,
+             (unsigned long long)(fixed ? (uintptr_t)before : (uintptr_t)before - (uintptr_t)about.dli_fbase),
+             function ? " (" : "", function ? function : "", function ? ")" : "");
+}
+
+/* The first frame outside of this library, or the number of frames if all lie inside (a static library's do). */
+static int caller_of(const made *m) {
+    const void *here = loaded_at((const void *)&tpi_debugging);
+    int i = 0;
+    while (i < m->nframes && loaded_at((const char *)m->frames[i] - 1) == here) i++;
+    return i;
+}
+
+/* Puts the caller first among the frames, and finds the public function that was called. In a static library all frames
+ * look alike: all are kept, but for those of this file. */
+static void find_caller(made *m) {
+    int caller = caller_of(m);
+    const char *function = caller && caller < m->nframes ? function_around(m->frames[caller - 1]) : NULL;
+    if (function) m->operator= function;
+    if (caller == m->nframes) caller = m->nframes > 2 ? 2 : 0;
+    m->nframes -= caller;
+    memmove(m->frames, m->frames + caller, (size_t)m->nframes * sizeof *m->frames);
+}
+
+/* Programs call tp_ones, a macro over tp_ones_with. */
+static int shown(const char *function) {
+    size_t n = strlen(function);
+    return (int)(n > 5 && !strcmp(function + n - 5, "_with") ? n - 5 : n);
+}
+
+static void describe(const made *m, int64_t count, char *to, size_t n) {
+    enum { SHOWN = 4 };
+    const char *function = m->operator? m->operator: "taper";
+    size_t at = (size_t)snprintf(to, n, "%lld %s%s made by %.*s, called from", (long long)count, m->kind,
+                                 count == 1 ? "" : "s", shown(function), function);
+    for (int i = 0; i < m->nframes && i < SHOWN && at + 2 < n; i++) {
+        to[at++] = ' ';
+        write_place(to + at, n - at, m->frames[i]);
+        at += strlen(to + at);
+    }
+}
+
+static int by_place(const void *a, const void *b) {
+    const made *x = a, *y = b;
+    int kinds = strcmp(x->kind, y->kind);
+    if (kinds) return kinds;
+    if (x->nframes != y->nframes) return x->nframes < y->nframes ? -1 : 1;
+    return memcmp(x->frames, y->frames, sizeof *x->frames * (size_t)x->nframes);
+}
+
+/* A copy of the entries of live handles from the given number on, in libc's memory. */
+static made *live_since(int64_t number, size_t *n) {
+    pthread_mutex_lock(&lock);
+    made *live = malloc((used + 1) * sizeof *live);
+    *n = 0;
+    for (size_t i = 0; live && i < room; i++)
+        if (table[i].handle && !table[i].gone && table[i].number >= number) live[(*n)++] = table[i];
+    pthread_mutex_unlock(&lock);
+    return live;
+}
+
+int64_t tp_debug_mark(void) {
+    if (!tpi_debugging) return -1;
+    pthread_mutex_lock(&lock);
+    int64_t number = ever;
+    pthread_mutex_unlock(&lock);
+    return number;
+}
+
+int64_t tp_debug_live(int64_t mark, void (*each)(const char *line, void *context), void *context) {
+    if (!tpi_debugging) return -1;
+    size_t n;
+    made *live = live_since(mark, &n);
+    if (!live) return -1;
+    for (size_t i = 0; each && i < n; i++) find_caller(&live[i]);
+    if (each && n) qsort(live, n, sizeof *live, by_place);
+    for (size_t i = 0; each && i < n;) {
+        size_t end = i + 1;
+        while (end < n && by_place(&live[i], &live[end]) == 0) end++;
+        char line[TEXT];
+        describe(&live[i], (int64_t)(end - i), line, sizeof line);
+        each(line, context);
+        i = end;
+    }
+    free(live);
+    return (int64_t)n;
+}
+
+/* ---- The report at the program's end, into the file that TAPER_LEAKS names ---- */
+
+static void write_line(const char *line, void *file) { fprintf(file, "%s\n", line); }
+
+__attribute__((destructor)) static void report_at_end(void) {
+    const char *path = tpi_debugging ? getenv("TAPER_LEAKS") : NULL;
+    FILE *file = path && *path ? fopen(path, "a") : NULL;
+    if (!file) return;
+    int64_t n = tp_debug_live(0, write_line, file);
+    fprintf(file, "%lld objects of taper were never released\n", (long long)n);
+    fclose(file);
 }

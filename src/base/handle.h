@@ -1,6 +1,9 @@
-/* Handles that are no tensors (modules, optimisers, schedules) carry a word, as tensors do, by which one that was
- * released is told from one that is there, as long as its memory was not given to another; with TAPER_DEBUG=1 it is
- * given to none. */
+/* Handles of the public API (tensors, modules, optimisers, loaders ...) and what TAPER_DEBUG=1 knows of them.
+ *
+ * Tensors and the handles that a training's step uses carry a word, `alive`, by which one that was released is told
+ * from one that is there, as long as its memory was not given to another. With TAPER_DEBUG=1 it is given to none, and
+ * a table has every handle: what kind it is, whether it was released, and the calls by which it was made. TPI_GIVEN
+ * and TPI_ENDS ask that table, so that kinds without the word are checked too. */
 #ifndef TPI_HANDLE_H
 #define TPI_HANDLE_H
 #include "base/error.h"
@@ -8,9 +11,25 @@
 /* In the member `alive` until the end; that is not among the first 16 bytes, which free lists write to. */
 #define TPI_HANDLE_ALIVE 0x7e503a1eu
 
-bool tpi_keeps_freed(void); /* TAPER_DEBUG=1: freed headers are never used again */
+extern bool tpi_debugging; /* TAPER_DEBUG=1; set when the library is loaded, and never changed */
+
+/* Enters a handle that was just made into the table. `kind` is a word, as "tensor". */
+void tpi_handle_note(const void *handle, const char *kind);
+static inline void tpi_handle_made(const void *handle, const char *kind) {
+    if (__builtin_expect(tpi_debugging, 0)) tpi_handle_note(handle, kind);
+}
+/* The end of a handle from tpi_new, and of one from tpi_malloc: gives the memory back, but not with TAPER_DEBUG=1. */
 void tpi_handle_delete(void *handle, size_t bytes);
+void tpi_handle_mfree(void *handle);
+
 bool tpi_handle_given(const void *handle, uint32_t alive, const char *function, const char *argument, const char *what);
 /* As TPI_GIVEN, also false for a handle that was released. */
 #define TPI_HANDLE_GIVEN(h, what) tpi_handle_given(h, (h) ? (h)->alive : 0, __func__, #h, what)
+
+/* For the function that ends a handle without the word: is there something to end? NULL is not, silently; one that was
+ * released before is an error. */
+static inline bool tpi_handle_ends(const void *handle, const char *function, const char *argument, const char *what) {
+    return handle && (!tpi_debugging || tpi_given(handle, function, argument, what));
+}
+#define TPI_ENDS(h, argument, what) tpi_handle_ends(h, __func__, argument, what)
 #endif

@@ -23,7 +23,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "base/error.h"
-#include "base/named_errors.h"
 
 enum {
     SMALL_CLASSES = 36, /* up to 64 KB */

@@ -6,8 +6,8 @@
 #include <sys/random.h>
 #include <taper/device.h>
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/memory.h"
-#include "base/named_errors.h"
 
 enum { MIDDLE = 397 };
 #define DEFAULT_SEED 67280421310721ULL /* what PyTorch starts from when nobody seeds */
@@ -133,7 +133,6 @@ tp_generator *tp_default_generator(void) {
 
 /* ---- Devices' generators: the default ones live as long as the process ---- */
 enum { MAX_DEVICES = 64 };
-TPI_THREAD_LOCAL tp_device tpi_random_home;
 static struct tp_generator of_device[TP_DEVICE_TYPES][MAX_DEVICES];
 static pthread_once_t devices_once = PTHREAD_ONCE_INIT;
 
@@ -217,17 +216,17 @@ tp_generator *tp_generator_new(uint64_t seed) {
         return tpi_fail(TP_ERR_RUNTIME, "the system could not make a lock for the generator");
     }
     seed_words(g, seed);
+    tpi_handle_made(g, "generator");
     return g;
 }
 
 void tp_generator_free(tp_generator *g) {
-    if (!g || is_default(g)) return;
+    if (!TPI_ENDS(g, "g", "a generator") || is_default(g)) return;
     pthread_mutex_destroy(&g->lock);
-    tpi_delete(g, sizeof *g);
+    tpi_handle_delete(g, sizeof *g);
 }
 
 tp_generator *tpi_generator_lock(tp_generator *g) {
-    if (!g) g = tpi_random_home.type > TP_CPU ? tp_default_generator_of(tpi_random_home) : NULL;
     if (!g) g = tp_default_generator();
     pthread_mutex_lock(&g->lock);
     return g;

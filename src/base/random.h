@@ -24,9 +24,6 @@ struct tp_generator {
     uint32_t group[4]; /* the four words around `offset`, if it is not a multiple of 4 */
 };
 
-/* Where natives that run on the CPU in a device's stead draw from: the default generator of this device. Type 0: the
- * CPU's. */
-extern TPI_THREAD_LOCAL tp_device tpi_random_home;
 /* For kernels: takes `words` (rounded up to fours) from a device generator's stream (NULL: the device's default one).
  * False: an error. */
 typedef struct tpi_philox {

@@ -69,6 +69,62 @@ tp_dataset *tp_dataset_concat(int64_t n, tp_dataset *const *datasets) {
     return d;
 }
 
+/* ---- side by side ---- */
+struct stack_of {
+    int64_t n;
+    tp_dataset *parts[];
+};
+
+static bool stack_read(void *context, int64_t i, void *const *into) {
+    const struct stack_of *stack = context;
+    int64_t field = 0;
+    for (int64_t k = 0; k < stack->n; k++) {
+        if (!tpi_read_item(stack->parts[k], i, into + field)) return false;
+        field += stack->parts[k]->nfields;
+    }
+    return true;
+}
+static void stack_free(void *context) {
+    struct stack_of *stack = context;
+    for (int64_t i = 0; i < stack->n; i++) tp_dataset_release(stack->parts[i]);
+    tpi_mfree(stack);
+}
+
+/* Fills fields with those of all datasets; how many, or -1 and an error. */
+static int64_t stacked_fields(int64_t n, tp_dataset *const *datasets, tp_field *fields) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        tp_dataset *d = datasets[i];
+        if (!tpi_given(d, "tp_dataset_stack", "datasets", "datasets")) return -1;
+        if (d->count != datasets[0]->count) {
+            tpi_fail(TP_ERR_VALUE,
+                     "tp_dataset_stack: argument 'datasets': Size mismatch between datasets: %lld and %lld",
+                     (long long)datasets[0]->count, (long long)d->count);
+            return -1;
+        }
+        if (count + d->nfields > TP_MAX_FIELDS) {
+            tpi_fail(TP_ERR_VALUE, "tp_dataset_stack: argument 'datasets': more than %d fields", TP_MAX_FIELDS);
+            return -1;
+        }
+        for (int64_t f = 0; f < d->nfields; f++) fields[count++] = tp_dataset_field(d, f);
+    }
+    return count;
+}
+
+tp_dataset *tp_dataset_stack(int64_t n, tp_dataset *const *datasets) {
+    tp_field fields[TP_MAX_FIELDS];
+    if (!TPI_LIST_GIVEN(datasets, n)) return NULL;
+    if (n < 1) return tpi_fail(TP_ERR_VALUE, "tp_dataset_stack: argument 'n': At least one dataset should be passed");
+    int64_t nfields = stacked_fields(n, datasets, fields);
+    struct stack_of *stack = nfields > 0 ? tpi_malloc(sizeof *stack + sizeof *stack->parts * (size_t)n) : NULL;
+    if (!stack) return NULL;
+    stack->n = n;
+    for (int64_t i = 0; i < n; i++) stack->parts[i] = tp_dataset_retain(datasets[i]);
+    tp_dataset *made = tp_dataset_new(datasets[0]->count, nfields, fields, stack_read, stack_free, stack);
+    if (!made) stack_free(stack);
+    return made;
+}
+
 /* ---- sent through a function ---- */
 struct mapped {
     tp_dataset *raw, *self; /* self is borrowed: it says what comes out */
@@ -121,7 +177,10 @@ tp_dataset *tp_dataset_map(tp_dataset *dataset, int64_t nfields, const tp_field 
     struct mapped *m = tpi_malloc(sizeof *m);
     if (!m) return NULL;
     tp_dataset *d = tp_dataset_new(dataset->count, nfields, fields, mapped_read, NULL, m);
-    if (!d) return tpi_mfree(m), NULL;
+    if (!d) {
+        tpi_mfree(m);
+        return NULL;
+    }
     *m = (struct mapped){tp_dataset_retain(dataset), d, map, release, context};
     d->release = mapped_free;
     return d;

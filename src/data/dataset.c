@@ -5,16 +5,16 @@
 #include <string.h>
 #include <taper/io.h>
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/memory.h"
 #include "tensor/tensor.h"
-#include "tensor/named_errors.h"
 
 #define given(d) tpi_given(d, __func__, "dataset", "a dataset")
 
 static void dataset_free(tp_dataset *d) {
     if (d->release) d->release(d->context);
     for (int64_t f = 0; f < d->nfields; f++) tpi_mfree(d->shapes[f]);
-    tpi_mfree(d);
+    tpi_handle_mfree(d);
 }
 
 static bool field_set(tp_dataset *d, int64_t f, const tp_field *field) {
@@ -30,7 +30,9 @@ static bool field_set(tp_dataset *d, int64_t f, const tp_field *field) {
     d->shapes[f] = tpi_malloc(sizeof(int64_t) * (size_t)(field->shape.n + 1));
     if (!d->shapes[f]) return false;
     if (field->shape.n) memcpy(d->shapes[f], field->shape.v, sizeof(int64_t) * (size_t)field->shape.n);
-    d->ndims[f] = field->shape.n, d->dtypes[f] = field->dtype, d->bytes[f] = bytes;
+    d->ndims[f] = field->shape.n;
+    d->dtypes[f] = field->dtype;
+    d->bytes[f] = bytes;
     return true;
 }
 
@@ -46,6 +48,7 @@ tp_dataset *tp_dataset_new(int64_t count, int64_t nfields, const tp_field *field
     if (!d) return NULL;
     *d = (tp_dataset){.count = count, .read = read, .context = context};
     atomic_init(&d->refs, 1);
+    tpi_handle_made(d, "dataset");
     for (; d->nfields < nfields; d->nfields++) {
         if (field_set(d, d->nfields, &fields[d->nfields])) continue;
         dataset_free(d);
@@ -62,20 +65,21 @@ tp_dataset *tp_dataset_retain(tp_dataset *d) {
 }
 
 void tp_dataset_release(tp_dataset *d) {
-    if (d && atomic_fetch_sub(&d->refs, 1) == 1) dataset_free(d);
+    if (!TPI_ENDS(d, "dataset", "a dataset")) return;
+    if (atomic_fetch_sub(&d->refs, 1) == 1) dataset_free(d);
 }
 
 int64_t tp_dataset_count(const tp_dataset *d) { return given(d) ? d->count : -1; }
 int64_t tp_dataset_fields(const tp_dataset *d) { return given(d) ? d->nfields : -1; }
 
-static bool has_field(const tp_dataset *d, int64_t f) {
-    return given(d) && ((f >= 0 && f < d->nfields) ||
-                        tpi_refuse(TP_ERR_INDEX, "argument 'field': the dataset has %lld fields, got %lld",
-                                   (long long)d->nfields, (long long)f));
+static bool has_field(const tp_dataset *d, int64_t f, const char *function) {
+    return (f >= 0 && f < d->nfields) ||
+           tpi_refuse(TP_ERR_INDEX, "%s: argument 'field': the dataset has %lld fields, got %lld", function,
+                      (long long)d->nfields, (long long)f);
 }
 
 tp_field tp_dataset_field(const tp_dataset *d, int64_t f) {
-    if (!has_field(d, f)) return (tp_field){TP_NO_DTYPE, tp_no_ints()};
+    if (!given(d) || !has_field(d, f, __func__)) return (tp_field){TP_NO_DTYPE, tp_no_ints()};
     return (tp_field){d->dtypes[f], tp_ints_view(d->shapes[f], d->ndims[f])};
 }
 
@@ -162,8 +166,10 @@ tp_dataset *tp_dataset_of_tensors(tp_tensors tensors) {
     if (!r) return NULL;
     for (r->n = 0; r->n < tensors.n; r->n++) {
         tp_tensor *t = tensors.v[r->n];
-        if (!rows_fit(t, tensors.v[0], r->n) || !(r->tensors[r->n] = t = tpi_contiguous_data(t)))
-            return rows_free(r), NULL;
+        if (!rows_fit(t, tensors.v[0], r->n) || !(r->tensors[r->n] = t = tpi_contiguous_data(t))) {
+            rows_free(r);
+            return NULL;
+        }
         fields[r->n] = (tp_field){t->dtype, tp_ints_view(t->shape + 1, t->ndim - 1)};
         r->bytes[r->n] = t->shape[0] ? t->numel / t->shape[0] * (int64_t)tpi_itemsize(t) : 0;
     }
@@ -175,6 +181,7 @@ tp_dataset *tp_dataset_of_tensors(tp_tensors tensors) {
 tp_dataset *tp_dataset_of_file(const char *path, int64_t n, const char *const *names) {
     if (n < 1 || n > TP_MAX_FIELDS)
         return tpi_fail(TP_ERR_VALUE, "argument 'n': expected 1 to %d names, got %lld", TP_MAX_FIELDS, (long long)n);
+    if (!TPI_LIST_GIVEN(names, n)) return NULL;
     tp_file *file = tp_open_file(path, &(tp_file_options){.size = (int64_t)sizeof(tp_file_options), .map = true});
     tp_tensor *tensors[TP_MAX_FIELDS] = {0};
     bool ok = file != NULL;
@@ -268,7 +275,7 @@ static bool numbers_fit(const char *name, tp_floats numbers, int64_t channels) {
 }
 
 tp_dataset *tp_dataset_normalised(tp_dataset *raw, int64_t field, double divisor, tp_floats mean, tp_floats std) {
-    if (!has_field(raw, field)) return NULL;
+    if (!given(raw) || !has_field(raw, field, __func__)) return NULL;
     tp_field fields[TP_MAX_FIELDS];
     int64_t nfields = tpi_fields_of(raw, fields), elements = raw->bytes[field] / tp_dtype_size(raw->dtypes[field]);
     int64_t channels = raw->ndims[field] > 1 ? raw->shapes[field][0] : 1;
@@ -277,9 +284,17 @@ tp_dataset *tp_dataset_normalised(tp_dataset *raw, int64_t field, double divisor
     if (!numbers_fit("mean", mean, channels) || !numbers_fit("std", std, channels)) return NULL;
     struct normalised *n = tpi_malloc(sizeof *n);
     float *numbers = n ? tpi_malloc(sizeof(float) * 2 * (size_t)(channels + 1)) : NULL;
-    if (!numbers) return tpi_mfree(n), NULL;
-    *n = (struct normalised){tp_dataset_retain(raw), field,   channels,          channels ? elements / channels : 0,
-                             (float)divisor,         numbers, numbers + channels};
+    if (!numbers) {
+        tpi_mfree(n);
+        return NULL;
+    }
+    *n = (struct normalised){.raw = tp_dataset_retain(raw),
+                             .field = field,
+                             .channels = channels,
+                             .per_channel = channels ? elements / channels : 0,
+                             .divisor = (float)divisor,
+                             .mean = numbers,
+                             .std = numbers + channels};
     for (int64_t c = 0; c < channels; c++) {
         n->mean[c] = mean.n ? (float)mean.v[mean.n > 1 ? c : 0] : 0;
         n->std[c] = std.n ? (float)std.v[std.n > 1 ? c : 0] : 1;

@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "base/zlib.h"
 #include "tensor/storage.h"
-#include "tensor/named_errors.h"
 
 enum { FIRST_PIECE = 1 << 20 };
 
@@ -31,7 +30,8 @@ static bool read_all(gzFile file, const char *path, void *into, int64_t bytes) {
     for (char *at = into; bytes;) {
         int got = gzread(file, at, (unsigned)(bytes < most ? bytes : most));
         if (got <= 0) return tpi_refuse(TP_ERR_IO, "%s: ends %lld bytes too early", path, (long long)bytes);
-        at += got, bytes -= got;
+        at += got;
+        bytes -= got;
     }
     return true;
 }
@@ -43,7 +43,10 @@ static char *read_claimed(gzFile file, const char *path, int64_t bytes) {
         if (room > bytes) room = bytes;
         char *larger = tpi_realloc(data, (size_t)room);
         if (larger) data = larger;
-        if (!larger || !read_all(file, path, data + have, room - have)) return tpi_mfree(data), NULL;
+        if (!larger || !read_all(file, path, data + have, room - have)) {
+            tpi_mfree(data);
+            return NULL;
+        }
     }
     return data ? data : tpi_malloc(1);
 }
@@ -72,7 +75,8 @@ static void turn_bytes(char *data, int64_t n, int64_t size) {
     for (char *end = data + n * size; data < end; data += size)
         for (int64_t a = 0, b = size - 1; a < b; a++, b--) {
             char byte = data[a];
-            data[a] = data[b], data[b] = byte;
+            data[a] = data[b];
+            data[b] = byte;
         }
 }
 
@@ -96,7 +100,10 @@ static tp_tensor *idx_read(gzFile file, const char *path) {
     if (!data) return NULL;
     tp_storage *storage =
         at_end(file, path) ? tpi_storage_over(data, (size_t)bytes, (tp_device){TP_CPU, 0}, tpi_mfree, data) : NULL;
-    if (!storage) return tpi_mfree(data), NULL;
+    if (!storage) {
+        tpi_mfree(data);
+        return NULL;
+    }
     turn_bytes(data, numel, tp_dtype_size(dtype));
     return tpi_tensor_over(storage, dtype, sizes_read, tp_no_ints(), 0);
 }
@@ -153,10 +160,11 @@ static int64_t records_in(const char *path, int64_t record) { /* -1: an error */
     int got;
     while ((got = gzread(file, buffer, sizeof buffer)) > 0) bytes += got;
     gzclose(file);
-    if (got < 0 || bytes % record)
-        return tpi_fail(TP_ERR_IO, "%s: %lld bytes are no whole number of CIFAR's records of %lld", path,
-                        (long long)bytes, (long long)record),
-               -1;
+    if (got < 0 || bytes % record) {
+        tpi_fail(TP_ERR_IO, "%s: %lld bytes are no whole number of CIFAR's records of %lld", path, (long long)bytes,
+                 (long long)record);
+        return -1;
+    }
     return bytes / record;
 }
 

@@ -6,11 +6,11 @@
 #include <string.h>
 #include "autograd/glue.h"
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/memory.h"
 #include "data/dataset.h"
 #include "tensor/tensor.h"
 #include "tpi_ops.h"
-#include "tensor/named_errors.h"
 
 struct tp_loader {
     tp_dataset *dataset;
@@ -48,19 +48,19 @@ static void end_epoch(tp_loader *l) {
 }
 
 void tp_loader_free(tp_loader *l) {
-    if (!l) return;
+    if (!TPI_ENDS(l, "loader", "a loader")) return;
     drop_batch(l);
     end_epoch(l);
     tp_reader_free(l->reader);
     tp_dataset_release(l->dataset);
-    tpi_mfree(l);
+    tpi_handle_mfree(l);
 }
 
 tp_loader *tp_loader_new_with(tp_dataset *dataset, const tp_loader_options *options) {
     tp_loader_options o = {0};
     if (options) tpi_take_options(&o, sizeof o, options, options->size);
     if (options && o.size <= 0) return NULL;
-    if (!dataset) return tpi_fail(TP_ERR_TYPE, "argument 'dataset': expected a dataset, got NULL");
+    if (!tpi_given(dataset, "tp_loader_new", "dataset", "a dataset")) return NULL;
     if (o.batch < 0) return tpi_fail(TP_ERR_VALUE, "option 'batch': expected 1 or more, got %lld", (long long)o.batch);
     if (o.ahead < 0 || o.ahead > 1 << 10)
         return tpi_fail(TP_ERR_VALUE, "option 'ahead': expected 0 to 1024, got %lld", (long long)o.ahead);
@@ -73,7 +73,10 @@ tp_loader *tp_loader_new_with(tp_dataset *dataset, const tp_loader_options *opti
     int64_t batch = o.batch ? o.batch : 1, room = o.threads ? o.threads * (o.ahead ? o.ahead : 2) : 1;
     tp_reader *reader = tp_reader_new(dataset, o.threads, room);
     tp_loader *l = reader ? tpi_malloc(sizeof *l) : NULL;
-    if (!l) return tp_reader_free(reader), NULL;
+    if (!l) {
+        tp_reader_free(reader);
+        return NULL;
+    }
     *l = (tp_loader){.dataset = tp_dataset_retain(dataset),
                      .reader = reader,
                      .generator = o.generator,
@@ -83,6 +86,7 @@ tp_loader *tp_loader_new_with(tp_dataset *dataset, const tp_loader_options *opti
                      .count = count,
                      .shuffle = o.shuffle};
     l->batches = o.drop_last ? count / batch : count / batch + (count % batch != 0);
+    tpi_handle_made(l, "loader");
     return l;
 }
 
@@ -127,7 +131,7 @@ static bool ask(tp_loader *l) { /* for the batches that fit into the room */
 
 bool tp_loader_next(tp_loader *l) {
     TPI_STOP_ON_ERROR(false);
-    if (!l) return tpi_refuse(TP_ERR_TYPE, "argument 'loader': expected a loader, got NULL");
+    if (!tpi_given(l, __func__, "loader", "a loader")) return false;
     if (!tp_ok()) return false;
     drop_batch(l);
     if (!l->in_epoch && !begin_epoch(l)) return false;
@@ -143,7 +147,8 @@ bool tp_loader_next(tp_loader *l) {
 }
 
 tp_tensor *tp_loader_field(const tp_loader *l, int64_t field) {
-    if (!l || field < 0 || field >= l->dataset->nfields || !l->fields[field])
+    if (!tpi_given(l, __func__, "loader", "a loader")) return NULL;
+    if (field < 0 || field >= l->dataset->nfields || !l->fields[field])
         return tpi_fail(TP_ERR_INDEX, "argument 'field': the loader has no batch with a field %lld", (long long)field);
     return l->fields[field];
 }
@@ -155,7 +160,7 @@ int64_t tp_loader_batches(const tp_loader *l) { return l ? l->batches : -1; }
 enum { STATE_BYTES = 5056 };
 
 tp_tensor *tp_loader_get_state(const tp_loader *l) {
-    if (!l) return tpi_fail(TP_ERR_TYPE, "argument 'loader': expected a loader, got NULL");
+    if (!tpi_given(l, __func__, "loader", "a loader")) return NULL;
     int64_t given = l->in_epoch ? l->given : -1;
     tp_tensor *now = tp_own(tp_generator_get_state(source(l))), *before = l->in_epoch ? l->before : now;
     tp_tensor *state =

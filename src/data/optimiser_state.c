@@ -108,8 +108,14 @@ bool tp_put_optimiser(tp_file *file, tp_saved *into, const char *key, const tp_o
 /* A number, also from a tensor of one element; None is NaN. */
 static bool read_number(const tp_saved *v, double *out, const char *what) {
     const tp_saved_kind kind = tp_saved_kind_of(v);
-    if (kind == TP_SAVED_NONE) return *out = NAN, true;
-    if (kind == TP_SAVED_NUMBER) return *out = tp_scalar_to_double(tp_saved_number(v)), tp_ok();
+    if (kind == TP_SAVED_NONE) {
+        *out = NAN;
+        return true;
+    }
+    if (kind == TP_SAVED_NUMBER) {
+        *out = tp_scalar_to_double(tp_saved_number(v));
+        return tp_ok();
+    }
     if (kind == TP_SAVED_TENSOR) {
         tp_tensor *t = tp_own(tp_saved_tensor(v));
         if (t) *out = tp_item(t);
@@ -191,7 +197,8 @@ static bool read_lbfgs(tp_lbfgs_memory *memory, const tp_saved *dict) {
     for (int i = 0; fine && i < 5; i++)
         if (tp_saved_has(dict, numbers[i].name))
             fine = read_number(tp_saved_get(dict, numbers[i].name), numbers[i].to, numbers[i].name);
-    s.func_evals = (int64_t)evals, s.n_iter = (int64_t)iterations;
+    s.func_evals = (int64_t)evals;
+    s.n_iter = (int64_t)iterations;
     const tp_saved *dirs = fine ? tp_saved_get(dict, "old_dirs") : NULL, *steps = tp_saved_get(dict, "old_stps"),
                    *ro = tp_saved_get(dict, "ro");
     s.n = tp_saved_count(dirs);
@@ -206,7 +213,9 @@ static bool read_lbfgs(tp_lbfgs_memory *memory, const tp_saved *dict) {
     if (fine && tp_saved_has(dict, "d")) s.d = tp_own(tp_saved_tensor(tp_saved_get(dict, "d")));
     if (fine && tp_saved_has(dict, "prev_flat_grad"))
         s.prev_flat_grad = tp_own(tp_saved_tensor(tp_saved_get(dict, "prev_flat_grad")));
-    s.old_dirs = both, s.old_stps = both ? both + s.n : NULL, s.ro = numbers_ro;
+    s.old_dirs = both;
+    s.old_stps = both ? both + s.n : NULL;
+    s.ro = numbers_ro;
     fine = fine && tp_ok() && tp_lbfgs_set(memory, &s);
     for (int64_t i = 0; both && i < 2 * s.n; i++) tp_release(both[i]);
     tp_release(s.d);
@@ -265,8 +274,10 @@ tp_optimiser *tpi_loaded_optimiser(const tp_saved *state, const tp_optimiser *o)
 void tpi_take_optimiser(tp_optimiser *o, tp_optimiser *loaded) {
     tpi_group *groups = o->groups;
     tp_lbfgs_memory *lbfgs = o->lbfgs;
-    o->groups = loaded->groups, o->lbfgs = loaded->lbfgs;
-    loaded->groups = groups, loaded->lbfgs = lbfgs;
+    o->groups = loaded->groups;
+    o->lbfgs = loaded->lbfgs;
+    loaded->groups = groups;
+    loaded->lbfgs = lbfgs;
     tp_optimiser_free(loaded);
 }
 

@@ -5,10 +5,10 @@
 #include "tensor/given.h"
 #include <string.h>
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/memory.h"
 #include "data/dataset.h"
 #include "tensor/tensor.h"
-#include "tensor/named_errors.h"
 
 enum job_state { ASKED, AT_WORK, DONE, FAILED };
 struct job {
@@ -71,7 +71,7 @@ static void job_clear(tp_reader *r, struct job *j) {
 }
 
 void tp_reader_free(tp_reader *r) {
-    if (!r) return;
+    if (!TPI_ENDS(r, "reader", "a reader")) return;
     pthread_mutex_lock(&r->lock);
     r->stop = true;
     pthread_cond_broadcast(&r->work);
@@ -83,20 +83,24 @@ void tp_reader_free(tp_reader *r) {
     pthread_cond_destroy(&r->done);
     tp_dataset_release(r->dataset);
     tpi_mfree(r->jobs);
-    tpi_mfree(r);
+    tpi_handle_mfree(r);
 }
 
 tp_reader *tp_reader_new(tp_dataset *dataset, int threads, int64_t room) {
-    if (!dataset) return tpi_fail(TP_ERR_TYPE, "argument 'dataset': expected a dataset, got NULL");
+    if (!tpi_given(dataset, __func__, "dataset", "a dataset")) return NULL;
     if (threads < 0 || threads > 1024)
         return tpi_fail(TP_ERR_VALUE, "argument 'threads': expected 0 to 1024, got %d", threads);
     if (room < 1 || room > 1 << 20)
         return tpi_fail(TP_ERR_VALUE, "argument 'room': expected 1 to %d, got %lld", 1 << 20, (long long)room);
     tp_reader *r = tpi_malloc(sizeof *r + sizeof(pthread_t) * (size_t)threads);
     struct job *jobs = r ? tpi_malloc(sizeof *jobs * (size_t)room) : NULL;
-    if (!jobs) return tpi_mfree(r), NULL;
+    if (!jobs) {
+        tpi_mfree(r);
+        return NULL;
+    }
     memset(jobs, 0, sizeof *jobs * (size_t)room);
     *r = (tp_reader){.dataset = tp_dataset_retain(dataset), .room = room, .jobs = jobs};
+    tpi_handle_made(r, "reader");
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->work, NULL);
     pthread_cond_init(&r->done, NULL);
@@ -110,7 +114,7 @@ tp_reader *tp_reader_new(tp_dataset *dataset, int threads, int64_t room) {
 }
 
 bool tp_reader_ask(tp_reader *r, tp_ints indices) {
-    if (!r) return tpi_refuse(TP_ERR_TYPE, "argument 'reader': expected a reader, got NULL");
+    if (!tpi_given(r, __func__, "reader", "a reader")) return false;
     if (!TPI_LIST_GIVEN(indices.v, indices.n)) return false;
     if (tp_reader_waiting(r) == r->room)
         return tpi_refuse(TP_ERR_RUNTIME, "%lld batches wait already: take one first", (long long)r->room);
@@ -127,7 +131,7 @@ bool tp_reader_ask(tp_reader *r, tp_ints indices) {
 int64_t tp_reader_waiting(const tp_reader *r) { return r ? r->asked - r->taken : 0; }
 
 bool tp_reader_take(tp_reader *r, tp_tensor **fields) {
-    if (!r) return tpi_refuse(TP_ERR_TYPE, "argument 'reader': expected a reader, got NULL");
+    if (!tpi_given(r, __func__, "reader", "a reader")) return false;
     if (!tp_reader_waiting(r)) return tpi_refuse(TP_ERR_RUNTIME, "no batch was asked for");
     struct job *j = job_at(r, r->taken);
     if (!r->nthreads) job_run(r, j);

@@ -1,13 +1,13 @@
 /* Samplers: the items of an epoch. Each draws the numbers that PyTorch's sampler of the same name draws, all of them
  * when the epoch begins. */
 #include "autograd/glue.h"
+#include "base/handle.h"
 #include "base/memory.h"
 #include "data/dataset.h"
 #include "tensor/given.h"
 #include <string.h>
 #include <taper/autograd.h>
 #include <taper/ops.h>
-#include "tensor/named_errors.h"
 
 typedef enum sampler_kind { SEQUENTIAL, RANDOM, SUBSET, WEIGHTED, DISTRIBUTED } sampler_kind;
 struct tp_sampler {
@@ -37,6 +37,7 @@ static tp_sampler *make(tp_sampler like) {
         *s = like;
     else
         tp_release(like.numbers);
+    tpi_handle_made(s, "sampler");
     return s;
 }
 static bool natural(int64_t n, const char *function, const char *argument, int64_t least) {
@@ -99,9 +100,9 @@ tp_sampler *tp_sampler_distributed(int64_t count, int64_t ranks, int64_t rank, b
 }
 
 void tp_sampler_free(tp_sampler *s) {
-    if (!s) return;
+    if (!TPI_ENDS(s, "sampler", "a sampler")) return;
     tp_release(s->numbers);
-    tpi_mfree(s);
+    tpi_handle_mfree(s);
 }
 int64_t tp_sampler_count(const tp_sampler *sampler) { return TPI_GIVEN(sampler, "a sampler") ? sampler->count : -1; }
 bool tp_sampler_set_epoch(tp_sampler *sampler, int64_t epoch) {

@@ -75,7 +75,10 @@ static bool given(const char *path, const tp_training *training, const char *fun
         return false;
     const tp_training t = taken(training);
     if (t.size <= 0) return false;
-    return (t.nschedules >= 0 && (t.schedules || !t.nschedules)) ||
+    if (t.nschedules < 0)
+        return tpi_refuse(TP_ERR_VALUE, "%s: option 'nschedules': expected 0 or more, got %lld", function,
+                          (long long)t.nschedules);
+    return t.schedules || !t.nschedules ||
            tpi_refuse(TP_ERR_VALUE, "%s: option 'schedules': expected %lld schedules, got NULL", function,
                       (long long)t.nschedules);
 }
@@ -167,29 +170,54 @@ static bool load_model(const tp_saved *all, tp_module *m) {
     return fine;
 }
 
-/* Puts the scaler and the loader back where they were, and keeps the error. */
-static void go_back(const tp_training *t, const tp_scaler_state *scaler, const tp_tensor *loader) {
+typedef struct before { /* what is set first, as it was */
+    tp_scaler_state scaler;
+    tp_tensor *loader, *generator, *rng; /* NULL: not set yet, or not there */
+} before;
+
+static void drop_before(before *b) {
+    tp_release(b->loader);
+    tp_release(b->generator);
+    tp_release(b->rng);
+}
+
+/* Puts everything back where it was, and keeps the error. */
+static void go_back(const tp_training *t, const before *was) {
     char message[512];
     const tp_code code = tp_error_code();
     snprintf(message, sizeof message, "%s", tp_error());
     tp_error_clear();
-    if (t->scaler) tp_scaler_set_state(t->scaler, scaler);
-    if (loader) tp_loader_set_state(t->loader, loader);
+    if (t->scaler) tp_scaler_set_state(t->scaler, &was->scaler);
+    if (was->loader) tp_loader_set_state(t->loader, was->loader);
+    if (was->generator) tp_generator_set_state(t->generator, was->generator);
+    if (was->rng) tp_generator_set_state(tp_default_generator(), was->rng);
     tp_error_clear();
     tpi_fail(code, "%s", message);
 }
 
-/* The scaler, the loader and the network check what they are given, in this order; the network changes nothing if it
- * refuses. */
+static bool set_generator(tp_generator *g, const tp_tensor *state, tp_tensor **was) {
+    if (!state) return true;
+    *was = tp_own(tp_generator_get_state(g));
+    return *was && tp_generator_set_state(g, state);
+}
+
+static bool set_loader(tp_loader *l, const tp_tensor *state, tp_tensor **was) {
+    if (!l) return true;
+    *was = tp_own(tp_loader_get_state(l));
+    return *was && tp_loader_set_state(l, state);
+}
+
+/* The scaler, the loader, the generators and the network check what they are given, in this order; the network changes
+ * nothing if it refuses. */
 static bool take_over(const tp_saved *all, tp_training *t, loaded *l) {
-    tp_scaler_state scaler = {.size = (int64_t)sizeof scaler};
-    if (t->scaler && !tp_scaler_get_state(t->scaler, &scaler)) return false;
-    tp_tensor *place = t->loader ? tp_own(tp_loader_get_state(t->loader)) : NULL;
+    before was = {.scaler = {.size = (int64_t)sizeof was.scaler}};
+    if (t->scaler && !tp_scaler_get_state(t->scaler, &was.scaler)) return false;
     bool fine = (!t->scaler || tp_scaler_set_state(t->scaler, &l->scaler)) &&
-                (!t->loader || (place && tp_loader_set_state(t->loader, l->loader))) &&
-                (!t->model || load_model(all, t->model));
-    if (!fine) go_back(t, &scaler, place);
-    tp_release(place);
+                set_loader(t->loader, l->loader, &was.loader) &&
+                set_generator(t->generator, l->generator, &was.generator) &&
+                set_generator(tp_default_generator(), l->rng, &was.rng) && (!t->model || load_model(all, t->model));
+    if (!fine) go_back(t, &was);
+    drop_before(&was);
     if (!fine) return false;
     if (l->optimiser) tpi_take_optimiser(t->optimiser, l->optimiser);
     l->optimiser = NULL;
@@ -198,8 +226,7 @@ static bool take_over(const tp_saved *all, tp_training *t, loaded *l) {
         double *now = tp_schedule_state(i < 0 ? t->schedule : t->schedules[i], &n);
         memcpy(now, l->schedules[i + 1], sizeof *l->schedules);
     }
-    return (!l->generator || tp_generator_set_state(t->generator, l->generator)) &&
-           (!l->rng || tp_generator_set_state(tp_default_generator(), l->rng));
+    return true;
 }
 
 bool tp_training_load(const char *path, tp_training *training) {
@@ -211,7 +238,8 @@ bool tp_training_load(const char *path, tp_training *training) {
     loaded l = {.epoch = t.epoch, .step = t.step};
     bool fine = all && read_all(all, &t, &l) && take_over(all, &t, &l);
     if (fine) {
-        t.epoch = l.epoch, t.step = l.step;
+        t.epoch = l.epoch;
+        t.step = l.step;
         const int64_t size = training->size;
         tpi_take_options(training, size > 0 && size < (int64_t)sizeof t ? (size_t)size : sizeof t, &t, sizeof t);
         training->size = size;

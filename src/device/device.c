@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <taper/device.h>
 #include <taper/gpu.h>
-#include "tensor/named_errors.h"
 
 const tpi_device_ops *tpi_devices[TP_DEVICE_TYPES] = {[TP_CPU] = &tpi_cpu_ops, [TP_META] = &tpi_meta_ops};
 
@@ -49,7 +48,8 @@ const tpi_device_ops *tpi_device_ops_of(tp_device device) {
 
 bool tpi_refuse_device(tp_device expected, tp_device got, const char *where) {
     char a[32], b[32];
-    tp_device_text(expected, a, sizeof a), tp_device_text(got, b, sizeof b);
+    tp_device_text(expected, a, sizeof a);
+    tp_device_text(got, b, sizeof b);
     if (expected.type == TP_META || got.type == TP_META)
         return tpi_refuse(TP_ERR_RUNTIME, "Tensor on device %s is not on the expected device %s!%s", b, a, where);
     return tpi_refuse(TP_ERR_RUNTIME,

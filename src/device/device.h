@@ -41,6 +41,12 @@ enum {
     TPI_REGISTERS_FORMS
 };
 
+/* Dtypes of 8 and 16 bits that kernels of cheap maps read and write themselves, one after the other in a row of their
+ * table; the rows: no input is constant, the first is, the second is. A constant input is of the compute type, and only
+ * its first element is read. */
+enum { TPI_NARROW_U8, TPI_NARROW_I8, TPI_NARROW_I16, TPI_NARROW_F16, TPI_NARROW_BF16, TPI_NARROWS };
+#define TPI_NARROW_FORMS 3
+
 typedef struct tpi_map_op {
     const char *name;
     uint8_t nin, nparam;
@@ -55,8 +61,10 @@ typedef struct tpi_map_op {
     /* A tpi_register_code for each form, in floats; 0: it is not cheap enough for registers. A map of one operand, or
      * of one and two numbers, has the first alone. */
     uint8_t registers[TPI_REGISTERS_FORMS];
-    int8_t registers_when;            /* only where this parameter is 1; -1: always */
-    const tpi_block_fn *fn[TPI_ISAS]; /* [isa][compute type]; NULL entries: not for that type */
+    int8_t registers_when;                /* only where this parameter is 1; -1: always */
+    const tpi_block_fn *fn[TPI_ISAS];     /* [isa][compute type]; NULL entries: not for that type */
+    const tpi_block_fn *narrow[TPI_ISAS]; /* [isa]: see above; NULL: there are none */
+    int8_t narrow_when;                   /* only where this parameter is 1; -1: always */
     const char *const
         *source; /* [compute type]: op_element() in the dialect of gpu/kernels; NULL entries: not for that type */
 } tpi_map_op;

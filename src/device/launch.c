@@ -52,7 +52,8 @@ bool tpi_check_types(const char *op, uint16_t types, tp_dtype dtype) {
     char wanted[64] = "";
     for (int i = 0; i < 4; i++)
         if (types >> i & 1) strcat(strcat(wanted, *wanted ? " or " : ""), names[i]);
-    return tpi_refuse(TP_ERR_MISSING, "expected %s tensors%s%s, got %s", wanted, TPI_IN(op), tp_dtype_name(dtype));
+    return tpi_refuse(TP_ERR_MISSING, "\"%s_cpu\" not implemented for '%s': expected %s tensors, got %s", op,
+                      tp_dtype_word(dtype), wanted, tp_dtype_name(dtype));
 }
 
 void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tpi_ctype compute, const tp_scalar *params) {
@@ -103,9 +104,10 @@ static bool settle_dtypes(map_call *c, const tp_operand *in) {
                                   wanted == TP_BOOL ? " (it only supports boolean masks)" : "");
         } else if (!t)
             tpi_promote_scalar(&p, in[i].scalar);
-        else if (t->flags & TPI_WRAPPED)
-            tpi_promote_scalar(&p, number_like(t->dtype)), wrapped = true;
-        else
+        else if (t->flags & TPI_WRAPPED) {
+            tpi_promote_scalar(&p, number_like(t->dtype));
+            wrapped = true;
+        } else
             tpi_promote_tensor(&p, t->dtype, t->ndim);
     }
     c->dtype = tpi_promoted(&p);
@@ -124,7 +126,8 @@ static bool settle_dtypes(map_call *c, const tp_operand *in) {
 bool tpi_map_settle(const tpi_map_op *op, const tp_operand *in, tp_dtype *dtype, tpi_ctype *compute) {
     map_call c = {.op = op};
     if (!settle_dtypes(&c, in)) return false;
-    *dtype = c.dtype, *compute = c.compute;
+    *dtype = c.dtype;
+    *compute = c.compute;
     return true;
 }
 
@@ -345,17 +348,24 @@ static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp
     tpi_param values[8], number[MAX_IN];
     tpi_fill_params(values, op->nparam, op->param_type, compute, params);
     tpi_plan plan;
-    plan.ndim = 1, plan.nout = 1, plan.numbers = 0, plan.nargs = op->nin + 1, plan.numel = plan.shape[0] = out->numel;
+    plan.ndim = 1;
+    plan.nout = 1;
+    plan.numbers = 0;
+    plan.nargs = op->nin + 1;
+    plan.numel = plan.shape[0] = out->numel;
     for (int k = 0; k < plan.nargs; k++) {
         const tp_tensor *t = k ? in[k - 1].tensor : out;
         if (!t) {
             number[k - 1] = tpi_param_of(in[k - 1].scalar, compute);
             plan.numbers |= (uint16_t)(1u << k);
-            plan.data[k] = (char *)&number[k - 1], plan.dtype[k] = (uint8_t)tpi_ctype_dtype(compute),
+            plan.data[k] = (char *)&number[k - 1];
+            plan.dtype[k] = (uint8_t)tpi_ctype_dtype(compute);
             plan.stride[k][0] = 0;
             continue;
         }
-        plan.data[k] = t->data, plan.dtype[k] = t->dtype, plan.stride[k][0] = (int64_t)tpi_itemsize(t);
+        plan.data[k] = t->data;
+        plan.dtype[k] = t->dtype;
+        plan.stride[k][0] = (int64_t)tpi_itemsize(t);
     }
     if (device->map(tpi_device(first), op, &plan, compute, values)) return out;
     tpi_release(out);

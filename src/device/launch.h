@@ -19,7 +19,8 @@ static inline tp_dtype tpi_state_dtype(uint8_t type, tpi_ctype compute) {
 /* The same for kernels' parameters, as a compute type. */
 static inline tpi_ctype tpi_param_ctype(uint8_t type, tpi_ctype compute) {
     if (type < TPI_CTYPES) return (tpi_ctype)type;
-    return type == TPI_CTYPES ? compute : compute == TPI_C64 ? TPI_F32 : compute == TPI_C128 ? TPI_F64 : compute;
+    if (type == TPI_CTYPES) return compute;
+    return compute == TPI_C64 ? TPI_F32 : compute == TPI_C128 ? TPI_F64 : compute;
 }
 /* False and an error that names operator and dtype unless the table's `types` line lists the dtype's group. */
 bool tpi_check_types(const char *op, uint16_t types, tp_dtype dtype);

@@ -11,7 +11,6 @@
 #include "dispatch/grad_mode.h"
 #include "tensor/given.h"
 #include "tensor/upcalls.h"
-#include "tensor/named_errors.h"
 
 enum { MOST_ARGS = 24 };
 

@@ -3,7 +3,6 @@
 #include "tensor/given.h"
 #include "tensor/upcalls.h"
 #include <string.h>
-#include "tensor/named_errors.h"
 
 static const char *const kind_texts[] = {
     "None",    "a tensor", "a list of tensors", "a number", "a list of integers",         "a text",

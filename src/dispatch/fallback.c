@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <taper/device.h>
 
-TPI_THREAD_LOCAL bool tpi_shapes_only;
 static atomic_llong detours;
 int64_t tp_host_detours(void) { return atomic_load_explicit(&detours, memory_order_relaxed); }
 
@@ -17,6 +16,7 @@ static const tp_device host = {TP_CPU, 0};
  * their diagonals, so that they can be inverted and factored, and whole numbers are ones, which counts and places can
  * be. Not for large ones: whoever asks for a shape expects neither to wait nor to pay in memory. */
 static bool make_up(tp_tensor *copy) {
+    copy->storage->made_up = true;
     if (tpi_dtype_category[copy->dtype] & TPI_CAT_INT) return tpi_fill_data(copy, tp_int(1));
     if (!tpi_fill_data(copy, tp_int(0)) || copy->ndim < 2 || !copy->numel) return tp_ok();
     int n = copy->ndim;
@@ -198,7 +198,7 @@ bool tpi_fallback_begin(tpi_fallback *e, const tp_operator *op, bool inplace, vo
     e->inplace = inplace;
     e->args = args;
     e->moved = e->lists = 0;
-    e->kernels = e->away = false;
+    e->kernels = false;
     if (!asks_for_device(e) && !settle_device(e)) return false;
     const tpi_device_ops *ops = tpi_device_ops_of(e->device);
     if (!ops) return false;
@@ -249,6 +249,20 @@ void tpi_fallback_failed(tpi_fallback *e) {
     tpi_fallback_end(e);
 }
 
+/* A call that names no generator draws from that of its own device, wherever it runs. */
+static bool name_generators(tpi_fallback *e) {
+    for (int i = 0; letter(e, i); i++) {
+        if (letter(e, i) != 'g') continue;
+        tp_generator **generator = e->args[i];
+        if (!*generator) *generator = tp_default_generator_of(e->device);
+        if (!*generator) {
+            tpi_fallback_end(e);
+            return false;
+        }
+    }
+    return true;
+}
+
 bool tpi_fallback_to_host(tpi_fallback *e) {
     if (e->device.type == TP_META && tpi_has_dynamic_shape(e->op, e->args)) refuse_shape(e);
     if (!tp_ok()) {
@@ -264,12 +278,7 @@ bool tpi_fallback_to_host(tpi_fallback *e) {
             "%s is not available on the device '%s' (TAPER_HOST_DETOURS=error keeps it from going by way of the host)",
             e->name, tp_device_text(e->device, text, sizeof text));
     }
-    if (!move(e, host)) return false;
-    e->home = tpi_random_home;
-    if (e->device.type > TP_CPU) tpi_random_home = e->device;
-    e->away = true;
-    tpi_shapes_only = e->device.type == TP_META;
-    return true;
+    return name_generators(e) && move(e, host);
 }
 
 /* ---- And back ---- */
@@ -277,11 +286,6 @@ void tpi_fallback_end(tpi_fallback *e) {
     for (int i = 0; i < e->moved; i++) tp_release(e->tensor[i].here);
     for (int i = 0; i < e->lists; i++) tpi_release_list(e->list[i]);
     e->moved = e->lists = 0;
-    if (e->away) {
-        tpi_random_home = e->home;
-        tpi_shapes_only = false;
-    }
-    e->away = false;
     tpi_gpu_took(tpi_gpu_owner == e->name);
 }
 

@@ -19,10 +19,6 @@
 #include "base/served.h"
 #include "tensor/tensor.h"
 
-/* The thread is in a native that works on stand-ins of meta tensors, and nobody will look at an element of its results:
- * what takes long may be left out. */
-extern TPI_THREAD_LOCAL bool tpi_shapes_only;
-
 enum { TPI_FALLBACK_MOVED = 24, TPI_FALLBACK_LISTS = 6 };
 
 typedef struct tpi_fallback {
@@ -32,9 +28,6 @@ typedef struct tpi_fallback {
     void *const *args; /* where the arguments are */
     tp_device device;  /* where the call belongs */
     bool kernels;      /* that device runs kernel text */
-    bool away; /* the CPU works in its stead: random numbers come from its generator; `home`: where they came from
-                  before */
-    tp_device home;
     int moved, lists;
     struct {
         tp_tensor *there, *here; /* an argument and its owned stand-in at another place */

@@ -1,20 +1,21 @@
 /* The thread's profile: a list of events that grows while operators run. It never makes a call fail: an event for which
  * there is no memory is counted as lost. Inputs of all events stand in one list of numbers: per input the dtype, the
  * number of entries if it is a list (else -1), the number of dims and the sizes; list entries follow their list. */
+#include "base/handle.h"
 #include "dispatch/profile.h"
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include "device/gpu/trace.h"
 #include "tensor/storage.h"
-#include "tensor/named_errors.h"
 
 enum { RANGE_BITS = 31 }; /* of a range's handle: the event's number; above them the profile's */
 
 typedef struct record {
     tp_event event;
     int64_t inputs; /* where they begin among the numbers */
-    int64_t bytes_before;
+    int64_t bytes_before, device_bytes_before;
 } record;
 
 struct tp_profile {
@@ -31,6 +32,7 @@ struct tp_profile {
     void *(*note)(void *context);
     void (*drop_note)(void *note);
     void *context;
+    tpi_gpu_trace *trace; /* what GPUs do; NULL: nobody asked */
 };
 
 TPI_THREAD_LOCAL uint8_t tpi_detours;
@@ -62,6 +64,12 @@ static bool grow(void *list, int64_t n, int64_t *room, size_t each) {
     return true;
 }
 
+/* The innermost event that runs now. */
+static void set_open(tp_profile *p, int64_t event) {
+    p->open = event;
+    if (p->trace) tpi_gpu_trace_event(p->trace, event);
+}
+
 int64_t tpi_watch_begin(const char *name, tp_event_kind kind, int64_t sequence) {
     tp_profile *p = watching;
     if (!p) return -1;
@@ -72,10 +80,11 @@ int64_t tpi_watch_begin(const char *name, tp_event_kind kind, int64_t sequence) 
     record *r = &p->records[p->n];
     *r = (record){.event = {.name = name, .kind = kind, .parent = p->open, .sequence = sequence},
                   .inputs = p->nnumbers,
-                  .bytes_before = tpi_storage_balance};
+                  .bytes_before = tpi_storage_balance,
+                  .device_bytes_before = tpi_device_balance};
     if (p->note && (p->open < 0 || p->records[p->open].event.kind == TP_EVENT_RANGE))
         r->event.note = p->note(p->context);
-    p->open = p->n;
+    set_open(p, p->n);
     r->event.start = now();
     return p->n++;
 }
@@ -84,12 +93,15 @@ void tpi_watch_end(int64_t event) {
     tp_profile *p = watching;
     if (!p || event < 0 || event >= p->n) return;
     int64_t end = now();
-    while (p->open >= event) {
-        record *r = &p->records[p->open];
+    int64_t open = p->open;
+    while (open >= event) {
+        record *r = &p->records[open];
         r->event.end = end;
         r->event.bytes = tpi_storage_balance - r->bytes_before;
-        p->open = r->event.parent;
+        r->event.device_bytes = tpi_device_balance - r->device_bytes_before;
+        open = r->event.parent;
     }
+    if (open != p->open) set_open(p, open);
 }
 
 static void put_input(tp_profile *p, record *r, int64_t dtype, int64_t count, int64_t n, const int64_t *numbers) {
@@ -131,6 +143,9 @@ void tpi_watch_numbers(int64_t event, tp_ints numbers) {
 
 tp_profile *tp_profile_start(const tp_profile_options *o) {
     if (watching) return tpi_fail(TP_ERR_RUNTIME, "Profiler is already enabled on this thread");
+    if (o && o->size <= 0)
+        return tpi_fail(TP_ERR_VALUE, "argument 'options': expected a struct that begins with its size, got size %lld",
+                        (long long)o->size);
     tp_profile *p = tpi_new0(sizeof *p);
     if (!p) return NULL;
     static atomic_int profiles;
@@ -141,36 +156,44 @@ tp_profile *tp_profile_start(const tp_profile_options *o) {
     p->note = OPTION(o, note);
     p->drop_note = OPTION(o, drop_note);
     p->context = OPTION(o, context);
+    p->trace = OPTION(o, devices) ? tpi_gpu_trace_start() : NULL;
+    if (OPTION(o, devices) && !p->trace) {
+        tpi_delete(p, sizeof *p);
+        return NULL;
+    }
     p->running = true;
+    tpi_handle_made(p, "profile");
     watching = p;
     tpi_detours |= TPI_WATCHED;
     return p;
 }
 
 bool tp_profile_stop(tp_profile *p) {
-    if (!p) return tpi_refuse(TP_ERR_TYPE, "argument 'profile': expected a profile, got NULL");
+    if (!tpi_given(p, __func__, "profile", "a profile")) return false;
     if (p != watching) return tpi_refuse(TP_ERR_RUNTIME, "argument 'profile': it does not run on this thread");
     while (p->open >= 0) tpi_watch_end(p->open);
     p->running = false;
+    if (p->trace) tpi_gpu_trace_stop(p->trace);
     watching = NULL;
     tpi_detours &= (uint8_t)~TPI_WATCHED;
     return true;
 }
 
 void tp_profile_free(tp_profile *p) {
-    if (!p) return;
+    if (!TPI_ENDS(p, "profile", "a profile")) return;
     if (p == watching) tp_profile_stop(p);
     for (int64_t i = 0; p->drop_note && i < p->n; i++)
         if (p->records[i].event.note) p->drop_note(p->records[i].event.note);
     for (int64_t i = 0; i < p->nnames; i++) tpi_mfree(p->names[i]);
+    tpi_gpu_trace_free(p->trace);
     tpi_mfree(p->names);
     tpi_mfree(p->records);
     tpi_mfree(p->numbers);
-    tpi_delete(p, sizeof *p);
+    tpi_handle_delete(p, sizeof *p);
 }
 
 int64_t tp_profile_count(const tp_profile *p) { return p ? p->n : 0; }
-int64_t tp_profile_lost(const tp_profile *p) { return p ? p->lost : 0; }
+int64_t tp_profile_lost(const tp_profile *p) { return p ? p->lost + tpi_gpu_trace_lost(p->trace) : 0; }
 int64_t tp_profile_thread(const tp_profile *p) { return p ? p->thread : 0; }
 
 const tp_event *tp_profile_event(const tp_profile *p, int64_t i) {
@@ -178,6 +201,15 @@ const tp_event *tp_profile_event(const tp_profile *p, int64_t i) {
         return tpi_fail(TP_ERR_INDEX, "argument 'i': there is no event %lld of %lld", (long long)i,
                         (long long)tp_profile_count(p));
     return &p->records[i].event;
+}
+
+int64_t tp_profile_activity_count(const tp_profile *p) { return p && !p->running ? tpi_gpu_trace_count(p->trace) : 0; }
+
+const tp_activity *tp_profile_activity(const tp_profile *p, int64_t i) {
+    if (i < 0 || i >= tp_profile_activity_count(p))
+        return tpi_fail(TP_ERR_INDEX, "argument 'i': there is no activity %lld of %lld", (long long)i,
+                        (long long)tp_profile_activity_count(p));
+    return tpi_gpu_trace_activity(p->trace, i);
 }
 
 bool tp_profile_input(const tp_profile *p, int64_t event, int64_t i, tp_event_input *input) {

@@ -13,7 +13,6 @@
 #include "dispatch/call.h"
 #include "tensor/given.h"
 #include "tensor/storage.h"
-#include "tensor/named_errors.h"
 
 typedef struct place { /* values and storages by their address */
     const void *key;

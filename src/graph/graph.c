@@ -2,6 +2,7 @@
  */
 #include "graph/graph.h"
 #include <string.h>
+#include "base/handle.h"
 #include "base/memory.h"
 
 /* ---- Memory ---- */
@@ -39,6 +40,7 @@ void tpi_graph_memory_empty(tpi_graph_memory *memory) {
 tp_compiled *tpi_graph_new(void) {
     tp_compiled *g = tpi_new0(sizeof *g);
     if (g) atomic_init(&g->refs, 1);
+    tpi_handle_made(g, "compiled graph");
     return g;
 }
 
@@ -48,7 +50,9 @@ tp_compiled *tp_compiled_retain(tp_compiled *g) {
 }
 
 void tp_compiled_release(tp_compiled *g) {
-    if (!g || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!TPI_ENDS(g, "graph", "a compiled graph")) return;
+    if (atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1) return;
+    tpi_graph_drop_segments(g);
     for (int32_t i = 0; i < g->nvalues; i++) tp_release(g->values[i].tensor);
     for (tpi_graph_custom *c = g->customs; c; c = c->next)
         if (c->what.drop) c->what.drop(c->what.context);
@@ -57,7 +61,7 @@ void tp_compiled_release(tp_compiled *g) {
     tpi_mfree(g->note);
     tpi_graph_drop_sizes(g->sizes);
     tpi_graph_memory_empty(&g->memory);
-    tpi_delete(g, sizeof *g);
+    tpi_handle_delete(g, sizeof *g);
 }
 
 int64_t tp_compiled_inputs(const tp_compiled *g) { return g ? g->ninputs : -1; }
@@ -232,5 +236,6 @@ bool tpi_graph_plan(tp_compiled *g) {
     for (int32_t i = 0; i < g->ntracked; i++)
         if (g->gradients[i] >= 0) p.kept[g->gradients[i]] = p.kept[tpi_value_root(g, g->gradients[i])] = true;
     use_all(&p, g->nforward, g->nsteps);
-    return place_ends(&p, g->nforward, g->nsteps) && tpi_graph_plan_reuse(g) && tpi_graph_find_branches(g);
+    return place_ends(&p, g->nforward, g->nsteps) && tpi_graph_plan_reuse(g) && tpi_graph_find_branches(g) &&
+           tpi_graph_find_segments(g);
 }

@@ -12,6 +12,7 @@
  *     reuse.c     finds results that may be written over what they are made of
  *     branches.c  finds steps that do not depend on each other (work.c: how much each has to do)
  *   parallel_steps.c    runs such steps side by side
+ *   gpu_segments.c      starts the steps on a GPU as one graph of its driver
  *   sizes.c     finds the graph for inputs of other sizes, where a file says how a graph follows them
  *   watch.c     tells a profile of the steps that run
  *   replay.c    runs the steps; the tape's node of a run, whose backward runs the rest of the steps
@@ -23,6 +24,7 @@
 #include <pthread.h>
 #include <taper/call.h>
 #include <taper/graph.h>
+#include "base/served.h"
 #include "device/program.h"
 #include "tensor/recorder.h"
 #include "tensor/same_device.h"
@@ -152,6 +154,22 @@ typedef struct tpi_graph_sizes {
     pthread_mutex_t lock;        /* of these, and of `make` */
 } tpi_graph_sizes;
 
+/* Steps [from, to) on one GPU that may be started as one graph of its driver (gpu_segments.c). */
+typedef struct tpi_gpu_segment {
+    struct tpi_gpu_segment *next;
+    int32_t from, to;
+    tp_device device;
+    double bytes;                   /* of what its steps make */
+    struct tpi_segment_read *reads; /* what is there before and used in it */
+    int32_t nreads;
+    struct tpi_segment_recording *recordings;
+    int32_t nrecordings, nattempts; /* kept, and made or tried in all */
+    int32_t nruns;                  /* step by step */
+    bool never;                     /* something in it cannot be recorded */
+    bool copies_results;            /* the program keeps small results: it gets copies */
+    atomic_bool busy;               /* another thread is at it */
+} tpi_gpu_segment;
+
 struct tp_compiled {
     atomic_int refs;
     tpi_graph_memory memory;
@@ -182,8 +200,10 @@ struct tp_compiled {
     bool *input_tracked;
     tpi_graph_grad *expected;
     tpi_graph_custom *customs;
-    char *note;             /* what somebody saved with it */
-    tpi_graph_sizes *sizes; /* NULL: all are fixed */
+    char *note;                /* what somebody saved with it */
+    tpi_graph_sizes *sizes;    /* NULL: all are fixed */
+    tpi_gpu_segment *segments; /* in order */
+    tp_replay replay;
 };
 
 static inline tp_ints tpi_value_shape(const tpi_graph_value *v) { return (tp_ints){v->dims, v->ndim}; }
@@ -221,6 +241,18 @@ typedef struct tpi_parallel_steps {
     void *context;
 } tpi_parallel_steps;
 bool tpi_run_parallel_steps(const tpi_parallel_steps *how, const tpi_branches *b, int threads);
+/* ---- gpu_segments.c ---- */
+typedef struct tpi_segment_run {
+    const tp_compiled *g;
+    tp_tensor **slots;                         /* per value */
+    bool (*step)(void *context, int32_t step); /* false: an error is set */
+    void (*end)(void *context, int32_t value); /* nobody needs it any more */
+    void *context;
+} tpi_segment_run;
+bool tpi_graph_find_segments(tp_compiled *g);
+void tpi_graph_drop_segments(tp_compiled *g);
+/* The steps as one; declined: they are to be run one by one. */
+tpi_served tpi_run_segment(const tpi_segment_run *run, tpi_gpu_segment *segment);
 /* ---- sizes.c ---- */
 bool tpi_graph_set_sizes(
     tp_compiled *g,

@@ -1,9 +1,9 @@
-/* Running branches: each thread takes steps that are ready, and goes on with what the step that it finished was the
- * last thing before.
+/* Runs a graph's branches on several threads. A thread takes a step that is ready; where the step that it finished was
+ * the last one that another step waited for, it goes on with that step.
  *
- * A step runs on one thread, since inside a parallel loop there is no other; its bits are the same on any number of
- * them. A thread of the team's computes under the modes of the thread whose run it is, and hands an error over to it.
- */
+ * A step runs on one thread, since a parallel loop inside of a parallel loop has no other; its bits are the same on any
+ * number of threads. The team's threads compute under the modes of the thread that runs the graph, and hand an error
+ * over to it. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>

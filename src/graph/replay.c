@@ -13,7 +13,6 @@
 #include "device/launch.h"
 #include "graph/graph.h"
 #include "tensor/given.h"
-#include "tensor/named_errors.h"
 
 typedef struct graph_run {
     const tp_compiled *g;
@@ -390,13 +389,28 @@ static int threads_for_steps(const graph_run *r) {
     return threads;
 }
 
+/* The steps from i on that are started as one on a GPU, if there are any: declined where they are to be run one by one,
+ * as when somebody watches them. */
+static tpi_served run_segment(graph_run *r, tpi_gpu_segment **next, int32_t i) {
+    while (*next && (*next)->from < i) *next = (*next)->next;
+    if (!*next || (*next)->from != i || tpi_detours) return TPI_DECLINED;
+    return tpi_run_segment(&(tpi_segment_run){r->g, r->slots, run_step, end_value, r}, *next);
+}
+
 static bool run_steps(graph_run *r, int32_t from, int32_t to) {
     bool off = tpi_grad_off, ok = true;
     tpi_detours &= (uint8_t)~r->casts;
     int threads = threads_for_steps(r);
     const tpi_branches *b = threads > 1 ? r->g->branches : NULL;
+    tpi_gpu_segment *segment = r->g->segments;
     tpi_grad_off = true;
     for (int32_t i = from; i < to && ok;) {
+        tpi_served served = run_segment(r, &segment, i);
+        if (served != TPI_DECLINED) {
+            ok = served == TPI_SERVED;
+            i = segment->to;
+            continue;
+        }
         while (b && b->from < i) b = b->next;
         if (b && b->from == i) {
             ok = tpi_run_parallel_steps(&(tpi_parallel_steps){r->g, run_step, end_value, r}, b, threads);
@@ -559,7 +573,7 @@ bool tp_compiled_fits(const tp_compiled *g, tp_tensors inputs) {
 }
 
 static bool check_inputs(const tp_compiled *g, tp_tensors inputs) {
-    if (!g) return tpi_refuse(TP_ERR_TYPE, "argument 'graph': expected a graph, got NULL");
+    if (!tpi_given(g, __func__, "graph", "a graph")) return false;
     if (inputs.n != g->ninputs)
         return tpi_refuse(TP_ERR_VALUE, "argument 'inputs': expected %d tensors, got %lld", g->ninputs,
                           (long long)inputs.n);

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <taper/image.h>
 #include <unistd.h>
-#include "tensor/named_errors.h"
 
 static bool failed(const char *did, const char *path) {
     return tpi_refuse(TP_ERR_IO, "could not %s '%s': %s", did, path, strerror(errno));

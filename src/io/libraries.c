@@ -6,7 +6,6 @@
 #include "linalg/lapack.h"
 #include "ops/conv/onednn.h"
 #include <dlfcn.h>
-#include "tensor/named_errors.h"
 
 static const char *version_of_zlib(void **function) {
 #ifdef TPI_HAVE_ZLIB

@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "tensor/named_errors.h"
 
 bool tpi_source_open(tpi_source *s, const char *path) {
     struct stat info;

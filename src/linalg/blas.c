@@ -419,13 +419,15 @@ static void multiply_dot(job *j) {
  * packing: a big problem is cut down to tiles of at least 64 rows and 256 columns until there are 32 of them. */
 static void choose_tiles(job *j) {
     const tpi_product *p = j->p;
-    j->tile_rows = TILE_ROWS, j->tile_cols = TILE_COLS;
+    j->tile_rows = TILE_ROWS;
+    j->tile_cols = TILE_COLS;
     if (p->m == 1 || p->n == 1) { /* gemv: memory-bound, any slice will do */
         int64_t slice = 65536 / (p->k > 1 ? p->k : 1);
         slice = slice < 64 ? 64 : (slice + 15) / 16 * 16;
         j->tile_rows = j->tile_cols = slice;
     } else if (p->dtype == TP_INT32 || p->dtype == TP_INT64) {
-        j->tile_rows = 32, j->tile_cols = p->n;
+        j->tile_rows = 32;
+        j->tile_cols = p->n;
     } else {
         while (j->tile_rows > 64 && tpi_ceil_div(p->m, j->tile_rows) * tpi_ceil_div(p->n, j->tile_cols) < 4) {
             if (p->n > p->m && j->tile_cols > 256)

@@ -17,14 +17,18 @@ static void root_of_unity(int64_t k, int64_t n, double *re, double *im) {
     double angle = 2 * 3.14159265358979323846 * (double)(4 * k - quarter * n) / (4 * (double)n);
     double c = cos(angle), s = sin(angle);
     double turned[4][2] = {{c, s}, {-s, c}, {-c, -s}, {s, -c}};
-    *re = turned[quarter % 4][0], *im = -turned[quarter % 4][1];
+    *re = turned[quarter % 4][0];
+    *im = -turned[quarter % 4][1];
 }
 
 static void put_entry(const tpi_fft_plan *p, int64_t at, double re, double im) {
-    if (p->single)
-        ((float *)p->tables)[2 * at] = (float)re, ((float *)p->tables)[2 * at + 1] = (float)im;
-    else
-        ((double *)p->tables)[2 * at] = re, ((double *)p->tables)[2 * at + 1] = im;
+    if (p->single) {
+        ((float *)p->tables)[2 * at] = (float)re;
+        ((float *)p->tables)[2 * at + 1] = (float)im;
+    } else {
+        ((double *)p->tables)[2 * at] = re;
+        ((double *)p->tables)[2 * at + 1] = im;
+    }
 }
 
 static void put_root(const tpi_fft_plan *p, int64_t at, int64_t k, int64_t n) {
@@ -65,12 +69,20 @@ static int64_t lay_out(tpi_fft_plan *p) {
     int64_t at = 0, n = p->n;
     for (int i = 0; i < p->stages; i++) {
         int radix = p->stage[i].radix;
-        p->stage[i].twiddles = at, at += (radix - 1) * (n / radix);
-        p->stage[i].roots = at, at += by_definition(radix) ? radix : 0;
+        p->stage[i].twiddles = at;
+        at += (radix - 1) * (n / radix);
+        p->stage[i].roots = at;
+        at += by_definition(radix) ? radix : 0;
         n /= radix;
     }
-    p->half = at, at += p->n + 1;
-    if (p->inner) p->chirp = at, at += p->n, p->chirp_fft = at, at += p->inner->n;
+    p->half = at;
+    at += p->n + 1;
+    if (p->inner) {
+        p->chirp = at;
+        at += p->n;
+        p->chirp_fft = at;
+        at += p->inner->n;
+    }
     return at;
 }
 
@@ -103,7 +115,8 @@ static bool fill_chirp(const tpi_fft_plan *p) {
         root_of_unity(square, 2 * n, &re, &im);
         put_entry(p, p->chirp + k, re, im);
         int64_t other = k ? size - k : 0;
-        work[0][k] = work[0][other] = re, work[1][k] = work[1][other] = -im;
+        work[0][k] = work[0][other] = re;
+        work[1][k] = work[1][other] = -im;
         square = (square + 2 * k + 1) % (2 * n);
     }
     tpi_fft_run_f64_base(exact, 1, work);
@@ -123,20 +136,30 @@ static void free_plan(tpi_fft_plan *p) {
 static tpi_fft_plan *make_plan(int64_t n, bool single) {
     tpi_fft_plan *p = tpi_new0(sizeof *p);
     if (!p) return NULL;
-    p->n = n, p->single = single;
+    p->n = n;
+    p->single = single;
     atomic_init(&p->refs, 1);
     if (!choose_stages(p)) {
         int64_t size = 1;
         while (size < 2 * n - 1) size *= 2;
         p->inner = tpi_fft_plan_of(size, single);
-        if (!p->inner) return free_plan(p), NULL;
+        if (!p->inner) {
+            free_plan(p);
+            return NULL;
+        }
     }
     p->table_bytes = (size_t)lay_out(p) * (single ? 8 : 16);
     p->tables = tpi_alloc(p->table_bytes);
-    if (!p->tables) return free_plan(p), NULL;
+    if (!p->tables) {
+        free_plan(p);
+        return NULL;
+    }
     fill_stages(p);
     for (int64_t k = 0; k <= n; k++) put_root(p, p->half + k, k, 2 * n);
-    if (p->inner && !fill_chirp(p)) return free_plan(p), NULL;
+    if (p->inner && !fill_chirp(p)) {
+        free_plan(p);
+        return NULL;
+    }
     return p;
 }
 

@@ -44,7 +44,9 @@ bool tpi_gemm_serves_bf16(int64_t m, int64_t n, int64_t k) {
 #ifdef TPI_GEMM_BF16
     return tpi_cpu_bf16 != TPI_BF16_NONE && m > 1 && n > 1 && k > 0;
 #else
-    (void)m, (void)n, (void)k;
+    (void)m;
+    (void)n;
+    (void)k;
     return false;
 #endif
 }
@@ -170,7 +172,11 @@ static void multiply_one(job *j) {
                   floats = (j->packed ? j->g.n * j->g.k : 0) + (j->rows ? j->g.m * j->g.k : 0);
     if (tasks) tpi_parallel_for(tasks, floats >= 1 << 15, pack_task, j);
     j->g.packed = j->packed;
-    if (j->rows) j->g.a = j->rows, j->g.a_row = j->rows_step, j->g.a_col = 1;
+    if (j->rows) {
+        j->g.a = j->rows;
+        j->g.a_row = j->rows_step;
+        j->g.a_col = 1;
+    }
     (brief ? tpi_parallel_for_brief : tpi_parallel_for)(j->tiles_down * j->tiles_across, true, tile_task, j);
     if (j->packed) tpi_free(j->packed, bytes);
     if (j->rows) tpi_free(j->rows, rows_bytes);

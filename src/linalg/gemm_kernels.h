@@ -78,7 +78,10 @@ INLINE void finish(int rows, vector (*sum)[2], const target *t) {
     if (t->columns < PANEL) {
         REAL room[HEIGHT][PANEL];
         UNROLL
-        for (int i = 0; i < rows; i++) store(room[i], sum[i][0]), store(room[i] + LANES, sum[i][1]);
+        for (int i = 0; i < rows; i++) {
+            store(room[i], sum[i][0]);
+            store(room[i] + LANES, sum[i][1]);
+        }
         finish_edge(rows, (const REAL(*)[PANEL])room, t);
         return;
     }
@@ -92,10 +95,15 @@ INLINE void finish(int rows, vector (*sum)[2], const target *t) {
         }
         return;
     }
-    if (t->start) start[0] = load(t->start), start[1] = load(t->start + LANES);
+    if (t->start) {
+        start[0] = load(t->start);
+        start[1] = load(t->start + LANES);
+    }
     UNROLL
-    for (int i = 0; i < rows; i++, c += t->c_row)
-        store(c, t->alpha * sum[i][0] + start[0]), store(c + LANES, t->alpha * sum[i][1] + start[1]);
+    for (int i = 0; i < rows; i++, c += t->c_row) {
+        store(c, t->alpha * sum[i][0] + start[0]);
+        store(c + LANES, t->alpha * sum[i][1] + start[1]);
+    }
 }
 
 INLINE void kernel(int rows, int64_t depth, operands o, const target *t) {
@@ -167,8 +175,10 @@ static void panel_of_tile(const tpi_gemm *g, const block *k, int64_t i, int64_t 
         o.b = (const REAL *)g->packed + j * g->k + k->first * PANEL;
     else if (packs_panel(g, k, rows, columns))
         pack_panel(g, k->first, k->depth, j, columns, room);
-    else
-        o.b = (const REAL *)g->b + k->first * g->b_row + j, o.b_row = g->b_row;
+    else {
+        o.b = (const REAL *)g->b + k->first * g->b_row + j;
+        o.b_row = g->b_row;
+    }
     target t = {(REAL *)g->c + i * g->c_row + j,    g->c_row, columns, (REAL)g->alpha,
                 k->first ? (REAL)1 : (REAL)g->beta, NULL};
     if (!k->first && g->every_row) t.start = (const REAL *)g->every_row + j;
@@ -177,7 +187,8 @@ static void panel_of_tile(const tpi_gemm *g, const block *k, int64_t i, int64_t 
         int64_t height = rows / strips + (s < rows % strips);
         KERNELS
         [height - 1](k->depth, &o, &t);
-        o.a += height * k->a_row, t.c += height * g->c_row;
+        o.a += height * k->a_row;
+        t.c += height * g->c_row;
     }
 }
 

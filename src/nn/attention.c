@@ -84,10 +84,13 @@ static bool take_inputs(tp_module *m, int64_t nargs, const tp_value *args, call 
     for (int i = 0; i < 3; i++)
         if (nargs > 8 || all[i].kind != TP_K_TENSOR || !all[i].as.tensor)
             return tpi_refuse(TP_ERR_TYPE, "forward takes query, key and value, and up to five more");
-    c->query = all[0].as.tensor, c->key = all[1].as.tensor, c->value = all[2].as.tensor;
-    c->padding = all[3].kind == TP_K_TENSOR ? all[3].as.tensor : NULL,
+    c->query = all[0].as.tensor;
+    c->key = all[1].as.tensor;
+    c->value = all[2].as.tensor;
+    c->padding = all[3].kind == TP_K_TENSOR ? all[3].as.tensor : NULL;
     c->mask = all[5].kind == TP_K_TENSOR ? all[5].as.tensor : NULL;
-    c->need_weights = truth(&all[4], true), c->average = truth(&all[6], true);
+    c->need_weights = truth(&all[4], true);
+    c->average = truth(&all[6], true);
     if (truth(&all[7], false) && !c->mask)
         return tpi_refuse(TP_ERR_RUNTIME, "Need attn_mask if specifying the is_causal hint.");
     c->batched = c->query->ndim == 3;
@@ -102,7 +105,9 @@ static bool take_inputs(tp_module *m, int64_t nargs, const tp_value *args, call 
     }
     if (!c->query || !c->key || !c->value) return false;
     c->heads = tpi_get_int(m, "num_heads");
-    c->target = tp_size(c->query, 0), c->batch = tp_size(c->query, 1), c->embed = tp_size(c->query, 2),
+    c->target = tp_size(c->query, 0);
+    c->batch = tp_size(c->query, 1);
+    c->embed = tp_size(c->query, 2);
     c->head = c->embed / c->heads;
     if (c->embed != tpi_get_int(m, "embed_dim"))
         return tpi_refuse(TP_ERR_RUNTIME, "was expecting embedding dimension of %lld, but got %lld",
@@ -138,7 +143,8 @@ static tp_tensor *split_heads(const call *c, tp_tensor *x) {
 
 static bool prepare(tp_module *m, call *c) {
     tp_dtype dtype = tp_dtype_of(c->query);
-    c->mask = additive(c->mask, dtype), c->padding = additive(c->padding, dtype);
+    c->mask = additive(c->mask, dtype);
+    c->padding = additive(c->padding, dtype);
     if (c->mask && tp_ndim(c->mask) == 2) c->mask = tp_unsqueeze(c->mask, 0);
     tp_tensor *bias_k = tpi_get_tensor(m, "bias_k"), *bias_v = tpi_get_tensor(m, "bias_v");
     if (bias_k && bias_v) {
@@ -147,10 +153,13 @@ static bool prepare(tp_module *m, call *c) {
         widen_masks(c);
     }
     if (!c->key || !c->value) return false;
-    c->query = split_heads(c, c->query), c->key = split_heads(c, c->key), c->value = split_heads(c, c->value);
+    c->query = split_heads(c, c->query);
+    c->key = split_heads(c, c->key);
+    c->value = split_heads(c, c->value);
     if (tpi_get_bool(m, "add_zero_attn")) {
         tp_tensor *zero = tp_zeros(TP_INTS(c->batch * c->heads, 1, c->head), .dtype = dtype);
-        c->key = tp_cat(TP_LIST(c->key, zero), .dim = 1), c->value = tp_cat(TP_LIST(c->value, zero), .dim = 1);
+        c->key = tp_cat(TP_LIST(c->key, zero), .dim = 1);
+        c->value = tp_cat(TP_LIST(c->value, zero), .dim = 1);
         widen_masks(c);
     }
     if (!c->query || !c->key || !c->value) return false;

@@ -38,7 +38,8 @@ bool tpi_build_conv(tp_module *m, int64_t in_channels, int64_t out_channels, tp_
     for (int64_t i = 0; i < kernel.n; i++) { /* the last dim first, as pad takes them */
         int64_t d = kernel.n - 1 - i,
                 total = pad_to ? (strcmp(pad_to, "same") ? 0 : dilation.v[d] * (kernel.v[d] - 1)) : 2 * padding.v[d];
-        borders[2 * i] = total / 2, borders[2 * i + 1] = total - total / 2;
+        borders[2 * i] = total / 2;
+        borders[2 * i + 1] = total - total / 2;
         shape[2 + i] = kernel.v[i];
     }
     const struct {

@@ -3,58 +3,51 @@
 #include "autograd/glue.h"
 #include "base/handle.h"
 #include "base/memory.h"
+#include "nn/distribution.h"
 #include "tensor/given.h"
 #include <float.h>
 #include <math.h>
 #include <taper/autograd.h>
-#include <taper/distribution.h>
 #include <taper/ops.h>
-#include "tensor/named_errors.h"
 
-typedef struct kind kind;
-struct tp_distribution {
-    const kind *kind;
-    tp_tensor *a, *b; /* owned; b is NULL for kinds of one parameter */
-    uint32_t alive;   /* base/handle.h */
-};
-typedef tp_tensor *(*of_parameters)(tp_tensor *a, tp_tensor *b);
-struct kind {
-    const char *name;
-    /* Draws of the given shape from parameters expanded to it. */
-    tp_tensor *(*draw)(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g);
-    bool has_gradient; /* the draw is a function of the parameters and of noise */
-    tp_tensor *(*log_prob)(tp_tensor *a, tp_tensor *b, tp_tensor *x);
-    of_parameters entropy, mean, variance; /* NULL: no closed form */
-    tp_tensor *(*kl)(const tp_distribution *p, const tp_distribution *q);
-    int event_dims; /* of a: the classes of a categorical */
-};
+typedef tpi_distribution_kind kind;
+typedef tpi_of_parameters of_parameters;
 
 static const double LOG_SQRT_2PI = 0.91893853320467274178, LOG_2 = M_LN2, EULER = 0.57721566490153286061;
 
-static tp_tensor *like(tp_tensor *a, tp_ints shape) {
+tp_tensor *tpi_sample_like(tp_tensor *a, tp_ints shape) {
     return tp_empty(shape, .dtype = tp_dtype_of(a), .device = tp_device_of(a));
 }
-static double smallest_of(const tp_tensor *a) { return tp_dtype_of(a) == TP_FLOAT64 ? DBL_MIN : FLT_MIN; }
-static double epsilon_of(const tp_tensor *a) { return tp_dtype_of(a) == TP_FLOAT64 ? DBL_EPSILON : FLT_EPSILON; }
+double tpi_smallest_of(const tp_tensor *a) { return tp_dtype_of(a) == TP_FLOAT64 ? DBL_MIN : FLT_MIN; }
+double tpi_epsilon_of(const tp_tensor *a) { return tp_dtype_of(a) == TP_FLOAT64 ? DBL_EPSILON : FLT_EPSILON; }
 
 /* ---- Normal and what is made of it ---- */
 static tp_tensor *normal_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
-    if (tp_grad_enabled()) return tp_add(a, tp_mul(tp_normal_(like(a, shape), .generator = g), b));
+    if (tp_grad_enabled()) return tp_add(a, tp_mul(tp_normal_(tpi_sample_like(a, shape), .generator = g), b));
     return tp_normal_Tensor_Tensor(tp_expand(a, shape), tp_expand(b, shape), .generator = g);
 }
 static tp_tensor *normal_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
     tp_tensor *fall = tp_div(tp_neg(tp_square(tp_sub(x, a))), tp_mul(tp_square(b), 2));
     return tp_sub(tp_sub(fall, tp_log(b)), LOG_SQRT_2PI);
 }
-static tp_tensor *normal_entropy(tp_tensor *a, tp_tensor *b) { return (void)a, tp_add(tp_log(b), 0.5 + LOG_SQRT_2PI); }
-static tp_tensor *first(tp_tensor *a, tp_tensor *b) { return (void)b, tp_alias(a); }
-static tp_tensor *square_b(tp_tensor *a, tp_tensor *b) { return (void)a, tp_square(b); }
+static tp_tensor *normal_entropy(tp_tensor *a, tp_tensor *b) {
+    (void)a;
+    return tp_add(tp_log(b), 0.5 + LOG_SQRT_2PI);
+}
+tp_tensor *tpi_first_parameter(tp_tensor *a, tp_tensor *b) {
+    (void)b;
+    return tp_alias(a);
+}
+static tp_tensor *square_b(tp_tensor *a, tp_tensor *b) {
+    (void)a;
+    return tp_square(b);
+}
 static tp_tensor *normal_kl(const tp_distribution *p, const tp_distribution *q) {
     tp_tensor *ratio = tp_square(tp_div(p->b, q->b)), *off = tp_square(tp_div(tp_sub(p->a, q->a), q->b));
     return tp_mul(tp_sub(tp_sub(tp_add(ratio, off), 1), tp_log(ratio)), 0.5);
 }
 static tp_tensor *log_normal_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
-    return tp_exp(tp_add(a, tp_mul(tp_normal_(like(a, shape), .generator = g), b)));
+    return tp_exp(tp_add(a, tp_mul(tp_normal_(tpi_sample_like(a, shape), .generator = g), b)));
 }
 static tp_tensor *log_normal_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
     return tp_sub(normal_log_prob(a, b, tp_log(x)), tp_log(x));
@@ -67,7 +60,7 @@ static tp_tensor *log_normal_variance(tp_tensor *a, tp_tensor *b) {
 }
 static tp_tensor *half_normal_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
     (void)b;
-    return tp_abs(tp_mul(tp_normal_(like(a, shape), .generator = g), a));
+    return tp_abs(tp_mul(tp_normal_(tpi_sample_like(a, shape), .generator = g), a));
 }
 static tp_tensor *half_normal_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
     (void)b;
@@ -75,11 +68,16 @@ static tp_tensor *half_normal_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x)
     return tp_where(tp_ge(x, 0), inside, tp_full_like(inside, -INFINITY));
 }
 static tp_tensor *half_normal_entropy(tp_tensor *a, tp_tensor *b) {
-    return (void)b, tp_add(tp_log(a), 0.5 + LOG_SQRT_2PI - LOG_2);
+    (void)b;
+    return tp_add(tp_log(a), 0.5 + LOG_SQRT_2PI - LOG_2);
 }
-static tp_tensor *half_normal_mean(tp_tensor *a, tp_tensor *b) { return (void)b, tp_mul(a, sqrt(2 / M_PI)); }
+static tp_tensor *half_normal_mean(tp_tensor *a, tp_tensor *b) {
+    (void)b;
+    return tp_mul(a, sqrt(2 / M_PI));
+}
 static tp_tensor *half_normal_variance(tp_tensor *a, tp_tensor *b) {
-    return (void)b, tp_mul(tp_square(a), 1 - 2 / M_PI);
+    (void)b;
+    return tp_mul(tp_square(a), 1 - 2 / M_PI);
 }
 
 /* ---- Others over the real line ---- */
@@ -97,70 +95,101 @@ static tp_tensor *uniform_variance(tp_tensor *a, tp_tensor *b) { return tp_div(t
 
 static tp_tensor *exponential_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
     (void)b;
-    return tp_div(tp_exponential_(like(a, shape), .generator = g), a);
+    return tp_div(tp_exponential_(tpi_sample_like(a, shape), .generator = g), a);
 }
 static tp_tensor *exponential_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
-    return (void)b, tp_sub(tp_log(a), tp_mul(a, x));
+    (void)b;
+    return tp_sub(tp_log(a), tp_mul(a, x));
 }
-static tp_tensor *exponential_entropy(tp_tensor *a, tp_tensor *b) { return (void)b, tp_sub(1, tp_log(a)); }
-static tp_tensor *exponential_mean(tp_tensor *a, tp_tensor *b) { return (void)b, tp_reciprocal(a); }
-static tp_tensor *exponential_variance(tp_tensor *a, tp_tensor *b) { return (void)b, tp_pow(a, -2); }
+static tp_tensor *exponential_entropy(tp_tensor *a, tp_tensor *b) {
+    (void)b;
+    return tp_sub(1, tp_log(a));
+}
+static tp_tensor *exponential_mean(tp_tensor *a, tp_tensor *b) {
+    (void)b;
+    return tp_reciprocal(a);
+}
+static tp_tensor *exponential_variance(tp_tensor *a, tp_tensor *b) {
+    (void)b;
+    return tp_pow(a, -2);
+}
 static tp_tensor *exponential_kl(const tp_distribution *p, const tp_distribution *q) {
     tp_tensor *ratio = tp_div(q->a, p->a);
     return tp_sub(tp_sub(ratio, tp_log(ratio)), 1);
 }
 
 static tp_tensor *laplace_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
-    tp_tensor *u = tp_uniform_(like(a, shape), .from = epsilon_of(a) - 1, .to = 1, .generator = g);
+    tp_tensor *u = tp_uniform_(tpi_sample_like(a, shape), .from = tpi_epsilon_of(a) - 1, .to = 1, .generator = g);
     return tp_sub(a, tp_mul(tp_mul(b, tp_sign(u)), tp_log1p(tp_neg(tp_abs(u)))));
 }
 static tp_tensor *laplace_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
     return tp_sub(tp_neg(tp_log(tp_mul(b, 2))), tp_div(tp_abs(tp_sub(x, a)), b));
 }
-static tp_tensor *laplace_entropy(tp_tensor *a, tp_tensor *b) { return (void)a, tp_add(tp_log(tp_mul(b, 2)), 1); }
-static tp_tensor *laplace_variance(tp_tensor *a, tp_tensor *b) { return (void)a, tp_mul(tp_square(b), 2); }
+static tp_tensor *laplace_entropy(tp_tensor *a, tp_tensor *b) {
+    (void)a;
+    return tp_add(tp_log(tp_mul(b, 2)), 1);
+}
+static tp_tensor *laplace_variance(tp_tensor *a, tp_tensor *b) {
+    (void)a;
+    return tp_mul(tp_square(b), 2);
+}
 
 static tp_tensor *cauchy_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
-    return tp_add(a, tp_mul(tp_cauchy_(like(a, shape), .generator = g), b));
+    return tp_add(a, tp_mul(tp_cauchy_(tpi_sample_like(a, shape), .generator = g), b));
 }
-static tp_tensor *cauchy_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
+tp_tensor *tpi_cauchy_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
     tp_tensor *fall = tp_log1p(tp_square(tp_div(tp_sub(x, a), b)));
     return tp_sub(tp_sub(-log(M_PI), tp_log(b)), fall);
 }
-static tp_tensor *cauchy_entropy(tp_tensor *a, tp_tensor *b) { return (void)a, tp_add(tp_log(b), log(4 * M_PI)); }
+tp_tensor *tpi_cauchy_entropy(tp_tensor *a, tp_tensor *b) {
+    (void)a;
+    return tp_add(tp_log(b), log(4 * M_PI));
+}
 
-static tp_tensor *cauchy_mean(tp_tensor *a, tp_tensor *b) { return (void)b, tp_full_like(a, NAN); }
-static tp_tensor *cauchy_variance(tp_tensor *a, tp_tensor *b) { return (void)b, tp_full_like(a, INFINITY); }
+static tp_tensor *cauchy_mean(tp_tensor *a, tp_tensor *b) {
+    (void)b;
+    return tp_full_like(a, NAN);
+}
+static tp_tensor *cauchy_variance(tp_tensor *a, tp_tensor *b) {
+    (void)b;
+    return tp_full_like(a, INFINITY);
+}
 
 static tp_tensor *gumbel_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
     tp_tensor *u = tp_rand(shape, .dtype = tp_dtype_of(a), .device = tp_device_of(a), .generator = g);
-    u = tp_clamp(u, .min = tp_float(smallest_of(a)), .max = tp_float(1 - epsilon_of(a)));
+    u = tp_clamp(u, .min = tp_float(tpi_smallest_of(a)), .max = tp_float(1 - tpi_epsilon_of(a)));
     return tp_sub(a, tp_mul(b, tp_log(tp_neg(tp_log(u)))));
 }
 static tp_tensor *gumbel_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
     tp_tensor *y = tp_div(tp_sub(a, x), b);
     return tp_sub(tp_sub(y, tp_exp(y)), tp_log(b));
 }
-static tp_tensor *gumbel_entropy(tp_tensor *a, tp_tensor *b) { return (void)a, tp_add(tp_log(b), 1 + EULER); }
+static tp_tensor *gumbel_entropy(tp_tensor *a, tp_tensor *b) {
+    (void)a;
+    return tp_add(tp_log(b), 1 + EULER);
+}
 static tp_tensor *gumbel_mean(tp_tensor *a, tp_tensor *b) { return tp_add(a, tp_mul(b, EULER)); }
-static tp_tensor *gumbel_variance(tp_tensor *a, tp_tensor *b) { return (void)a, tp_mul(tp_square(b), M_PI * M_PI / 6); }
+static tp_tensor *gumbel_variance(tp_tensor *a, tp_tensor *b) {
+    (void)a;
+    return tp_mul(tp_square(b), M_PI * M_PI / 6);
+}
 
 /* ---- Gamma and Beta ---- */
-static tp_tensor *gamma_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
+tp_tensor *tpi_gamma_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
     tp_tensor *drawn = tp_div(tp__standard_gamma(tp_expand(a, shape), .generator = g), tp_expand(b, shape));
     TP_NO_GRAD /* unseen by the tape: the gradient is that of the sample as drawn */
-        tp_clamp_(tp_detach(drawn), .min = tp_float(smallest_of(a)));
+        tp_clamp_(tp_detach(drawn), .min = tp_float(tpi_smallest_of(a)));
     return drawn;
 }
-static tp_tensor *gamma_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
+tp_tensor *tpi_gamma_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
     tp_tensor *powers = tp_add(tp_xlogy(a, b), tp_xlogy(tp_sub(a, 1), x));
     return tp_sub(tp_sub(powers, tp_mul(b, x)), tp_lgamma(a));
 }
-static tp_tensor *gamma_entropy(tp_tensor *a, tp_tensor *b) {
+tp_tensor *tpi_gamma_entropy(tp_tensor *a, tp_tensor *b) {
     return tp_add(tp_add(tp_sub(a, tp_log(b)), tp_lgamma(a)), tp_mul(tp_sub(1, a), tp_digamma(a)));
 }
-static tp_tensor *gamma_mean(tp_tensor *a, tp_tensor *b) { return tp_div(a, b); }
-static tp_tensor *gamma_variance(tp_tensor *a, tp_tensor *b) { return tp_div(a, tp_square(b)); }
+tp_tensor *tpi_gamma_mean(tp_tensor *a, tp_tensor *b) { return tp_div(a, b); }
+tp_tensor *tpi_gamma_variance(tp_tensor *a, tp_tensor *b) { return tp_div(a, tp_square(b)); }
 static tp_tensor *gamma_kl(const tp_distribution *p, const tp_distribution *q) {
     tp_tensor *rates = tp_mul(q->a, tp_log(tp_div(p->b, q->b))), *norms = tp_sub(tp_lgamma(q->a), tp_lgamma(p->a));
     tp_tensor *shapes = tp_mul(tp_sub(p->a, q->a), tp_digamma(p->a));
@@ -191,17 +220,20 @@ static tp_tensor *beta_variance(tp_tensor *a, tp_tensor *b) {
 
 /* ---- Counts and choices: a holds probabilities, b logits ---- */
 static tp_tensor *poisson_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
-    return (void)b, tp_poisson(tp_expand(a, shape), .generator = g);
+    (void)b;
+    return tp_poisson(tp_expand(a, shape), .generator = g);
 }
 static tp_tensor *poisson_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
-    return (void)b, tp_sub(tp_sub(tp_xlogy(x, a), a), tp_lgamma(tp_add(x, 1)));
+    (void)b;
+    return tp_sub(tp_sub(tp_xlogy(x, a), a), tp_lgamma(tp_add(x, 1)));
 }
 static tp_tensor *poisson_kl(const tp_distribution *p, const tp_distribution *q) {
     return tp_sub(tp_mul(p->a, tp_sub(tp_log(p->a), tp_log(q->a))), tp_sub(p->a, q->a));
 }
 
 static tp_tensor *bernoulli_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
-    return (void)b, tp_bernoulli(tp_expand(a, shape), .generator = g);
+    (void)b;
+    return tp_bernoulli(tp_expand(a, shape), .generator = g);
 }
 static tp_tensor *surprise(tp_tensor *logits, tp_tensor *x) {
     return tp_binary_cross_entropy_with_logits(logits, x, .reduction = "none");
@@ -212,7 +244,10 @@ static tp_tensor *bernoulli_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
     return result;
 }
 static tp_tensor *bernoulli_entropy(tp_tensor *a, tp_tensor *b) { return surprise(b, a); }
-static tp_tensor *bernoulli_variance(tp_tensor *a, tp_tensor *b) { return (void)b, tp_mul(a, tp_sub(1, a)); }
+tp_tensor *tpi_bernoulli_variance(tp_tensor *a, tp_tensor *b) {
+    (void)b;
+    return tp_mul(a, tp_sub(1, a));
+}
 static tp_tensor *bernoulli_kl(const tp_distribution *p, const tp_distribution *q) {
     tp_tensor *yes = tp_sub(tp_xlogy(p->a, p->a), tp_xlogy(p->a, q->a)), *no_p = tp_sub(1, p->a);
     return tp_add(yes, tp_sub(tp_xlogy(no_p, no_p), tp_xlogy(no_p, tp_sub(1, q->a))));
@@ -220,7 +255,7 @@ static tp_tensor *bernoulli_kl(const tp_distribution *p, const tp_distribution *
 
 static tp_tensor *geometric_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
     (void)b;
-    tp_tensor *tail = tp_uniform_(like(a, shape), .from = smallest_of(a), .to = 1, .generator = g);
+    tp_tensor *tail = tp_uniform_(tpi_sample_like(a, shape), .from = tpi_smallest_of(a), .to = 1, .generator = g);
     return tp_floor(tp_div(tp_log(tail), tp_log1p(tp_neg(a))));
 }
 static tp_tensor *geometric_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
@@ -230,13 +265,17 @@ static tp_tensor *geometric_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
     return tp_add(tp_mul(x, tp_log1p(tp_neg(p))), tp_log(a));
 }
 static tp_tensor *geometric_entropy(tp_tensor *a, tp_tensor *b) { return tp_div(surprise(b, a), a); }
-static tp_tensor *geometric_mean(tp_tensor *a, tp_tensor *b) { return (void)b, tp_sub(tp_reciprocal(a), 1); }
+static tp_tensor *geometric_mean(tp_tensor *a, tp_tensor *b) {
+    (void)b;
+    return tp_sub(tp_reciprocal(a), 1);
+}
 static tp_tensor *geometric_variance(tp_tensor *a, tp_tensor *b) {
-    return (void)b, tp_div(tp_sub(tp_reciprocal(a), 1), a);
+    (void)b;
+    return tp_div(tp_sub(tp_reciprocal(a), 1), a);
 }
 
 /* Rows of classes are one dim of draws each; the draws become the first dims. */
-static tp_tensor *categorical_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
+tp_tensor *tpi_categorical_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
     (void)b;
     int64_t count = 1;
     const int64_t classes = tp_size(a, -1), rows = tp_numel(a) / (classes ? classes : 1);
@@ -245,13 +284,14 @@ static tp_tensor *categorical_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp
     tp_tensor *drawn = tp_multinomial(flat, rows ? count / rows : 0, .replacement = true, .generator = g);
     return tp_reshape(tp_t(drawn), shape);
 }
-static tp_tensor *categorical_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
+tp_tensor *tpi_categorical_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
     tp_tensors both = tp_broadcast_tensors(TP_LIST(tp_unsqueeze(tp_to(x, .dtype = TP_INT64), -1), b));
     tp_tensor *result =
         both.n == 2 ? tp_squeeze_dim(tp_gather(both.v[1], -1, tp_narrow(both.v[0], -1, 0, 1)), -1) : NULL;
-    return (void)a, result;
+    (void)a;
+    return result;
 }
-static tp_tensor *categorical_entropy(tp_tensor *a, tp_tensor *b) {
+tp_tensor *tpi_categorical_entropy(tp_tensor *a, tp_tensor *b) {
     const double least = tp_dtype_of(b) == TP_FLOAT64 ? -DBL_MAX : -FLT_MAX;
     return tp_neg(tp_sum(tp_mul(tp_clamp(b, .min = tp_float(least)), a), .dim = TP_INTS(-1)));
 }
@@ -261,7 +301,8 @@ static tp_tensor *categorical_kl(const tp_distribution *p, const tp_distribution
 }
 
 static const kind
-    normal = {"Normal", normal_draw, true, normal_log_prob, normal_entropy, first, square_b, normal_kl, 0},
+    normal = {"Normal", normal_draw, true, normal_log_prob, normal_entropy, tpi_first_parameter,
+              square_b, normal_kl,   0},
     log_normal = {"LogNormal",         log_normal_draw, true, log_normal_log_prob, log_normal_entropy, log_normal_mean,
                   log_normal_variance, normal_kl,       0},
     half_normal = {"HalfNormal",
@@ -278,21 +319,39 @@ static const kind
     exponential = {"Exponential",        exponential_draw,    true,
                    exponential_log_prob, exponential_entropy, exponential_mean,
                    exponential_variance, exponential_kl,      0},
-    laplace = {"Laplace", laplace_draw, true, laplace_log_prob, laplace_entropy, first, laplace_variance, NULL, 0},
-    cauchy = {"Cauchy", cauchy_draw, true, cauchy_log_prob, cauchy_entropy, cauchy_mean, cauchy_variance, NULL, 0},
+    laplace = {"Laplace",        laplace_draw, true, laplace_log_prob, laplace_entropy, tpi_first_parameter,
+               laplace_variance, NULL,         0},
+    cauchy = {"Cauchy",        cauchy_draw, true, tpi_cauchy_log_prob, tpi_cauchy_entropy, cauchy_mean,
+              cauchy_variance, NULL,        0},
     gumbel = {"Gumbel", gumbel_draw, true, gumbel_log_prob, gumbel_entropy, gumbel_mean, gumbel_variance, NULL, 0},
-    gamma_kind = {"Gamma", gamma_draw, true, gamma_log_prob, gamma_entropy, gamma_mean, gamma_variance, gamma_kl, 0},
+    gamma_kind = {"Gamma",
+                  tpi_gamma_draw,
+                  true,
+                  tpi_gamma_log_prob,
+                  tpi_gamma_entropy,
+                  tpi_gamma_mean,
+                  tpi_gamma_variance,
+                  gamma_kl,
+                  0},
     beta = {"Beta", beta_draw, false, beta_log_prob, beta_entropy, beta_mean, beta_variance, NULL, 0},
-    poisson = {"Poisson", poisson_draw, false, poisson_log_prob, NULL, first, first, poisson_kl, 0},
-    bernoulli = {"Bernoulli",        bernoulli_draw, false, bernoulli_log_prob, bernoulli_entropy, first,
-                 bernoulli_variance, bernoulli_kl,   0},
+    poisson = {"Poisson",           poisson_draw, false, poisson_log_prob, NULL, tpi_first_parameter,
+               tpi_first_parameter, poisson_kl,   0},
+    bernoulli = {"Bernoulli",
+                 bernoulli_draw,
+                 false,
+                 bernoulli_log_prob,
+                 bernoulli_entropy,
+                 tpi_first_parameter,
+                 tpi_bernoulli_variance,
+                 bernoulli_kl,
+                 0},
     geometric = {"Geometric",        geometric_draw, false, geometric_log_prob, geometric_entropy, geometric_mean,
                  geometric_variance, NULL,           0},
-    categorical = {"Categorical", categorical_draw, false, categorical_log_prob, categorical_entropy, NULL,
-                   NULL,          categorical_kl,   1};
+    categorical = {"Categorical", tpi_categorical_draw, false, tpi_categorical_log_prob, tpi_categorical_entropy, NULL,
+                   NULL,          categorical_kl,       1};
 
 /* ---- Making ---- */
-static bool floating(const tp_tensor *t, const char *argument, const char *function) {
+bool tpi_distribution_floating(const tp_tensor *t, const char *argument, const char *function) {
     return tpi_is_tensor_of(t, argument, function) &&
            (tp_dtype_is_floating((tp_dtype)t->dtype) ||
             (tpi_fail_in(function, TP_ERR_TYPE, "argument '%s': expected floating numbers, got %s", argument,
@@ -300,31 +359,38 @@ static bool floating(const tp_tensor *t, const char *argument, const char *funct
              false));
 }
 
-/* Takes references of its own, broadcast to one shape; b NULL: one parameter. */
-static tp_distribution *make(const kind *k, tp_tensor *a, tp_tensor *b) {
-    tp_distribution *d = tpi_new0(sizeof *d);
+tp_distribution *tpi_distribution_new(const kind *k, tp_tensor *a, tp_tensor *b) {
+    tp_distribution *d = a ? tpi_new0(sizeof *d) : NULL;
     if (!d) return NULL;
+    d->a = tp_retain(a);
+    d->b = tp_retain(b);
+    d->kind = k;
+    d->alive = TPI_HANDLE_ALIVE;
+    tpi_handle_made(d, "distribution");
+    return d;
+}
+
+static tp_distribution *broadcast(const kind *k, tp_tensor *a, tp_tensor *b) {
+    tp_distribution *d = NULL;
     TP_SCOPE {
-        if (b) {
-            tp_tensors both = tp_broadcast_tensors(TP_LIST(a, b));
-            if (both.n == 2) d->a = tp_retain(both.v[0]), d->b = tp_retain(both.v[1]);
-        } else
-            d->a = tp_retain(a);
+        tp_tensors both = tp_broadcast_tensors(TP_LIST(a, b));
+        if (both.n == 2) d = tpi_distribution_new(k, both.v[0], both.v[1]);
     }
-    d->kind = k, d->alive = TPI_HANDLE_ALIVE;
-    if (d->a) return d;
-    tp_distribution_free(d);
-    return NULL;
+    return d;
 }
-static tp_distribution *of_two(const kind *k, tp_tensor *a, tp_tensor *b, const char *name_a, const char *name_b,
-                               const char *function) {
-    return floating(a, name_a, function) && floating(b, name_b, function) ? make(k, a, b) : NULL;
+tp_distribution *tpi_distribution_of_two(const kind *k, tp_tensor *a, tp_tensor *b, const char *name_a,
+                                         const char *name_b, const char *function) {
+    return tpi_distribution_floating(a, name_a, function) && tpi_distribution_floating(b, name_b, function)
+               ? broadcast(k, a, b)
+               : NULL;
 }
-static tp_distribution *of_one(const kind *k, tp_tensor *a, const char *name, const char *function) {
-    return floating(a, name, function) ? make(k, a, NULL) : NULL;
+tp_distribution *tpi_distribution_of_one(const kind *k, tp_tensor *a, const char *name, const char *function) {
+    return tpi_distribution_floating(a, name, function) ? tpi_distribution_new(k, a, NULL) : NULL;
 }
-#define TWO(function, kind, a, b) \
-    tp_distribution *function(tp_tensor *a, tp_tensor *b) { return of_two(&kind, a, b, #a, #b, #function); }
+#define TWO(function, kind, a, b)                                       \
+    tp_distribution *function(tp_tensor *a, tp_tensor *b) {             \
+        return tpi_distribution_of_two(&kind, a, b, #a, #b, #function); \
+    }
 TWO(tp_distribution_normal, normal, loc, scale)
 TWO(tp_distribution_log_normal, log_normal, loc, scale)
 TWO(tp_distribution_uniform, uniform, low, high)
@@ -334,17 +400,21 @@ TWO(tp_distribution_gumbel, gumbel, loc, scale)
 TWO(tp_distribution_gamma, gamma_kind, concentration, rate)
 TWO(tp_distribution_beta, beta, concentration1, concentration0)
 tp_distribution *tp_distribution_half_normal(tp_tensor *scale) {
-    return of_one(&half_normal, scale, "scale", __func__);
+    return tpi_distribution_of_one(&half_normal, scale, "scale", __func__);
 }
-tp_distribution *tp_distribution_exponential(tp_tensor *rate) { return of_one(&exponential, rate, "rate", __func__); }
-tp_distribution *tp_distribution_poisson(tp_tensor *rate) { return of_one(&poisson, rate, "rate", __func__); }
+tp_distribution *tp_distribution_exponential(tp_tensor *rate) {
+    return tpi_distribution_of_one(&exponential, rate, "rate", __func__);
+}
+tp_distribution *tp_distribution_poisson(tp_tensor *rate) {
+    return tpi_distribution_of_one(&poisson, rate, "rate", __func__);
+}
 
 /* Both forms of a choice: of two (bernoulli), or of the last dim's classes. */
-static tp_distribution *by_chance(const kind *k, tp_tensor *probs, tp_tensor *logits, const char *function) {
+tp_distribution *tpi_distribution_by_chance(const kind *k, tp_tensor *probs, tp_tensor *logits, const char *function) {
     if (!probs == !logits)
         return tpi_fail(TP_ERR_VALUE, "%s: Either `probs` or `logits` must be specified, but not both.", function);
     tp_tensor *given = probs ? probs : logits;
-    if (!floating(given, probs ? "probs" : "logits", function)) return NULL;
+    if (!tpi_distribution_floating(given, probs ? "probs" : "logits", function)) return NULL;
     if (k->event_dims && !given->ndim)
         return tpi_fail(TP_ERR_VALUE, "%s: parameter must be at least one-dimensional.", function);
     tp_distribution *d = NULL;
@@ -352,27 +422,27 @@ static tp_distribution *by_chance(const kind *k, tp_tensor *probs, tp_tensor *lo
         tp_tensor *a, *b;
         if (k->event_dims) {
             a = probs ? tp_div(probs, tp_sum(probs, .dim = TP_INTS(-1), .keepdim = true)) : NULL;
-            b = probs ? tp_log(tp_clamp(a, .min = tp_float(epsilon_of(a)), .max = tp_float(1 - epsilon_of(a))))
+            b = probs ? tp_log(tp_clamp(a, .min = tp_float(tpi_epsilon_of(a)), .max = tp_float(1 - tpi_epsilon_of(a))))
                       : tp_sub(logits, tp_logsumexp(logits, TP_INTS(-1), .keepdim = true));
             if (logits) a = tp_softmax(b, -1);
         } else {
-            const double eps = epsilon_of(given);
+            const double eps = tpi_epsilon_of(given);
             a = probs ? probs : tp_sigmoid(logits);
             tp_tensor *p = tp_clamp(a, .min = tp_float(eps), .max = tp_float(1 - eps));
             b = logits ? logits : tp_sub(tp_log(p), tp_log1p(tp_neg(p)));
         }
-        if (a && b && tp_ok()) d = make(k, a, b);
+        if (a && b && tp_ok()) d = broadcast(k, a, b);
     }
     return d;
 }
 tp_distribution *tp_distribution_bernoulli(tp_tensor *probs, tp_tensor *logits) {
-    return by_chance(&bernoulli, probs, logits, __func__);
+    return tpi_distribution_by_chance(&bernoulli, probs, logits, __func__);
 }
 tp_distribution *tp_distribution_geometric(tp_tensor *probs, tp_tensor *logits) {
-    return by_chance(&geometric, probs, logits, __func__);
+    return tpi_distribution_by_chance(&geometric, probs, logits, __func__);
 }
 tp_distribution *tp_distribution_categorical(tp_tensor *probs, tp_tensor *logits) {
-    return by_chance(&categorical, probs, logits, __func__);
+    return tpi_distribution_by_chance(&categorical, probs, logits, __func__);
 }
 
 void tp_distribution_free(tp_distribution *d) {

@@ -39,8 +39,10 @@ static bool place_inputs(const tp_module *m, int64_t nargs, const tp_value *args
             if (args[i].name) return tpi_refuse(TP_ERR_TYPE, "forward has no input '%s'", args[i].name);
             return tpi_refuse(TP_ERR_TYPE, "forward takes %d inputs, got %lld", l->inputs, (long long)nargs);
         }
-        if (args[i].kind == TP_K_TENSOR && !args[i].as.tensor)
-            return tpi_no_tensor(l->name, l->forward->args[k].name), false;
+        if (args[i].kind == TP_K_TENSOR && !args[i].as.tensor) {
+            tpi_no_tensor(l->name, l->forward->args[k].name);
+            return false;
+        }
         into[k] = args[i];
         into[k].name = NULL;
     }
@@ -113,8 +115,10 @@ bool tp_forward_values(tp_module *m, int64_t nargs, const tp_value *args, int64_
     if (!tpi_forward(m, nargs, args, nresults, results)) return false;
     bool fine = true;
     for (int64_t i = 0; i < nresults; i++)
-        if (results[i].kind == TP_K_TENSOR && !tpi_to_scope(results[i].as.tensor))
-            results[i] = tp_value_none(), fine = false;
+        if (results[i].kind == TP_K_TENSOR && !tpi_to_scope(results[i].as.tensor)) {
+            results[i] = tp_value_none();
+            fine = false;
+        }
     return fine;
 }
 
@@ -148,15 +152,20 @@ tp_module *tp_nn_sequential_of(int64_t n, tp_module *const *modules) {
         snprintf(name, sizeof name, "%lld", (long long)i);
         if (!m)
             tp_module_release(modules[i]);
-        else if (!tp_module_add(m, name, modules[i]))
-            tp_module_release(m), m = NULL;
+        else if (!tp_module_add(m, name, modules[i])) {
+            tp_module_release(m);
+            m = NULL;
+        }
     }
     return m;
 }
 
 /* ---- a list ---- */
 static bool refuse_call(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
-    (void)nargs, (void)args, (void)nresults, (void)results;
+    (void)nargs;
+    (void)args;
+    (void)nresults;
+    (void)results;
     return tpi_refuse(TP_ERR_RUNTIME, "Module [%s] is missing the required \"forward\" function", m->name);
 }
 static const tpi_layer list = {.name = "ModuleList", .call = refuse_call};

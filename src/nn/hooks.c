@@ -107,7 +107,8 @@ typedef bool (*calling)(tp_module *m, const hook *h, int64_t nargs, tp_value *ar
                         tp_value *results);
 static bool call_before(tp_module *m, const hook *h, int64_t nargs, tp_value *args, int64_t nresults,
                         tp_value *results) {
-    (void)nresults, (void)results;
+    (void)nresults;
+    (void)results;
     return h->fn.before(m, nargs, args, h->context);
 }
 static bool call_after(tp_module *m, const hook *h, int64_t nargs, tp_value *args, int64_t nresults,
@@ -157,7 +158,8 @@ static void watch_release(void *context) {
 }
 
 static bool pass_on(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs, int64_t noutputs) {
-    (void)call, (void)context;
+    (void)call;
+    (void)context;
     for (int64_t i = 0; i < noutputs; i++) outputs[i] = tp_retain(inputs.v[i]);
     return true;
 }
@@ -169,7 +171,8 @@ static bool pass_back(tp_tensor *const *grads, tp_tensor **grad_inputs, int64_t 
 /* The module's results: their gradients come first in a backward. */
 static bool results_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs,
                              tp_tensor **grad_inputs, int64_t ninputs) {
-    (void)call, (void)noutputs;
+    (void)call;
+    (void)noutputs;
     watch *w = context;
     forget(w);
     w->grad_outputs = tpi_malloc(sizeof(tp_tensor *) * (size_t)(ninputs + 1));
@@ -203,7 +206,8 @@ static bool call_hooks(watch *w, tp_tensor **grads, int64_t n) {
 
 static bool inputs_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs,
                             tp_tensor **grad_inputs, int64_t ninputs) {
-    (void)call, (void)noutputs;
+    (void)call;
+    (void)noutputs;
     watch *w = context;
     bool fine = pass_back(grads, grad_inputs, ninputs) && call_hooks(w, grad_inputs, ninputs);
     forget(w);

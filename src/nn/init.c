@@ -2,11 +2,10 @@
  * generator. */
 #include "nn/layer.h"
 #include "autograd/glue.h"
-#include "ops/activation/gain.h"
+#include "dispatch/call.h"
 #include "tpi_ops.h"
 #include <math.h>
 #include <taper/ops.h>
-#include "tensor/named_errors.h"
 
 bool tp_init_uniform(tp_tensor *t, double low, double high) {
     bool fine = false;
@@ -48,7 +47,8 @@ static bool fans(const tp_tensor *t, int64_t *in, int64_t *out) {
                           "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
     int64_t window = 1;
     for (int d = 2; d < t->ndim; d++) window *= tp_size(t, d);
-    *in = tp_size(t, 1) * window, *out = tp_size(t, 0) * window;
+    *in = tp_size(t, 1) * window;
+    *out = tp_size(t, 0) * window;
     return true;
 }
 int64_t tpi_fan_in(const tp_tensor *t) {
@@ -57,17 +57,20 @@ int64_t tpi_fan_in(const tp_tensor *t) {
     return in;
 }
 
+/* The nonlinearity that Kaiming's initialisation stands on. */
+static double leaky_gain(double negative_slope) { return TPI_OPERATOR(leaky_relu)->gain(negative_slope); }
+
 bool tp_init_kaiming_uniform(tp_tensor *t, double negative_slope) {
     int64_t in, out;
     if (t && t->numel == 0) return true;
     if (!fans(t, &in, &out)) return false;
-    double bound = sqrt(3.0) * tpi_leaky_gain(negative_slope) / sqrt((double)in);
+    double bound = sqrt(3.0) * leaky_gain(negative_slope) / sqrt((double)in);
     return tp_init_uniform(t, -bound, bound);
 }
 bool tp_init_kaiming_normal(tp_tensor *t, double negative_slope) {
     int64_t in, out;
     if (t && t->numel == 0) return true;
-    return fans(t, &in, &out) && tp_init_normal(t, 0, tpi_leaky_gain(negative_slope) / sqrt((double)in));
+    return fans(t, &in, &out) && tp_init_normal(t, 0, leaky_gain(negative_slope) / sqrt((double)in));
 }
 bool tp_init_xavier_uniform(tp_tensor *t, double gain) {
     int64_t in, out;
@@ -83,21 +86,21 @@ bool tp_init_xavier_normal(tp_tensor *t, double gain) {
 /* ---- with a choice of fan and gain ---- */
 double tp_init_gain(const char *nonlinearity, double negative_slope) {
     if (!TPI_GIVEN(nonlinearity, "a text")) return NAN;
-    const double gain = tpi_activation_gain(nonlinearity, negative_slope);
-    if (isnan(gain))
-        tpi_fail(TP_ERR_VALUE, "tp_init_gain: argument 'nonlinearity': Unsupported nonlinearity %s", nonlinearity);
-    return gain;
+    const tp_operator *op = tp_find_operator(nonlinearity);
+    if (op && op->gain) return op->gain(negative_slope);
+    tpi_fail(TP_ERR_VALUE, "tp_init_gain: argument 'nonlinearity': Unsupported nonlinearity %s", nonlinearity);
+    return NAN;
 }
 
 /* The spread that keeps the variance; NaN and an error. */
 static double kaiming_std(const tp_tensor *t, double slope, const char *mode, const char *nonlinearity) {
     int64_t in, out;
     const bool by_out = mode && !strcmp(mode, "fan_out");
-    if (mode && !by_out && strcmp(mode, "fan_in"))
-        return tpi_fail(TP_ERR_VALUE, "argument 'mode': Mode %s not supported, please use one of ['fan_in', 'fan_out']",
-                        mode),
-               NAN;
-    const double gain = nonlinearity ? tp_init_gain(nonlinearity, slope) : tpi_leaky_gain(slope);
+    if (mode && !by_out && strcmp(mode, "fan_in")) {
+        tpi_fail(TP_ERR_VALUE, "argument 'mode': Mode %s not supported, please use one of ['fan_in', 'fan_out']", mode);
+        return NAN;
+    }
+    const double gain = nonlinearity ? tp_init_gain(nonlinearity, slope) : leaky_gain(slope);
     if (isnan(gain) || !fans(t, &in, &out)) return NAN;
     return gain / sqrt((double)(by_out ? out : in));
 }

@@ -4,20 +4,28 @@
 #include "autograd/glue.h"
 #include "base/memory.h"
 #include "tpi_ops.h"
-#include "tensor/named_errors.h"
 
 tp_module *tpi_module_of(const tpi_layer *layer) {
     tp_module *m = tpi_new0(sizeof *m);
     if (!m) return NULL;
     m->alive = TPI_HANDLE_ALIVE;
-    m->references = 1, m->layer = layer, m->training = true;
-    if (layer && !(m->name = tpi_strdup(layer->name))) return tp_module_release(m), NULL;
+    tpi_handle_made(m, "module");
+    m->references = 1;
+    m->layer = layer;
+    m->training = true;
+    if (layer && !(m->name = tpi_strdup(layer->name))) {
+        tp_module_release(m);
+        return NULL;
+    }
     return m;
 }
 
 static tp_module *own_module(const char *name) {
     tp_module *m = tpi_module_of(NULL);
-    if (m && !(m->name = tpi_strdup(name ? name : "Module"))) tp_module_release(m), m = NULL;
+    if (m && !(m->name = tpi_strdup(name ? name : "Module"))) {
+        tp_module_release(m);
+        m = NULL;
+    }
     return m;
 }
 tp_module *tp_module_new(const char *name, tp_tensor *(*forward)(tp_module *, tp_tensor *)) {
@@ -167,7 +175,8 @@ bool tpi_module_hold(tp_module *m, const char *name, tpi_module_slot_kind kind, 
     }
     tp_retain(t);
     tp_release(slot->tensor);
-    slot->tensor = t, slot->kind = kind;
+    slot->tensor = t;
+    slot->kind = kind;
     return true;
 }
 
@@ -206,7 +215,10 @@ bool tp_module_add(tp_module *m, const char *name, tp_module *child) {
                        : false;
     }
     if (!TPI_HANDLE_GIVEN(child, "a module")) return false;
-    if (!TPI_HANDLE_GIVEN(m, "a module")) return tp_module_release(child), false;
+    if (!TPI_HANDLE_GIVEN(m, "a module")) {
+        tp_module_release(child);
+        return false;
+    }
     char *copy = NULL;
     tpi_child *at = good_name(name, "module") ? child_named(m, name, strlen(name)) : NULL;
     if (at) {
@@ -230,7 +242,8 @@ bool tp_module_add(tp_module *m, const char *name, tp_module *child) {
 void tp_module_set_context(tp_module *m, void *context, void (*release)(void *)) {
     if (!TPI_HANDLE_GIVEN(m, "a module")) return;
     if (m->release_context) m->release_context(m->context);
-    m->context = context, m->release_context = release;
+    m->context = context;
+    m->release_context = release;
 }
 void *tp_module_context(const tp_module *m) {
     if (!TPI_HANDLE_GIVEN(m, "a module")) return NULL;
@@ -287,14 +300,20 @@ static tp_tensor *clone_leaf(tp_tensor *t) {
     tp_tensor *copy = NULL;
     TP_NO_GRAD
         copy = tpo_clone(t, TP_PRESERVE);
-    if (copy && tp_requires_grad(t) && !tp_set_requires_grad(copy, true)) tp_release(copy), copy = NULL;
+    if (copy && tp_requires_grad(t) && !tp_set_requires_grad(copy, true)) {
+        tp_release(copy);
+        copy = NULL;
+    }
     return copy;
 }
 
 tp_module *tp_module_clone(const tp_module *m) {
     tp_module *c = TPI_HANDLE_GIVEN(m, "a module") ? tpi_module_of(NULL) : NULL;
     if (!c) return NULL;
-    c->layer = m->layer, c->training = m->training, c->compressed = m->compressed, c->forward = m->forward,
+    c->layer = m->layer;
+    c->training = m->training;
+    c->compressed = m->compressed;
+    c->forward = m->forward;
     c->forward_one = m->forward_one;
     memcpy(c->source_kind, m->source_kind, sizeof c->source_kind);
     memcpy(c->source_at, m->source_at, sizeof c->source_at);

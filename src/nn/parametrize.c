@@ -5,7 +5,6 @@
 #include "base/memory.h"
 #include "tpi_layers.h"
 #include <taper/ops.h>
-#include "tensor/named_errors.h"
 
 /* ---- slots by a name and an ending ---- */
 bool tpi_part_name(const char *name, const char *ending, char *out) {

@@ -16,15 +16,20 @@ static bool window_of(tp_module *m, int64_t nargs, const tp_value *args, int64_t
     if (nresults != (w->indices ? 2 : 1))
         return tpi_refuse(TP_ERR_TYPE, "forward gives %s", w->indices ? "2 results, values and indices" : "1 result");
     w->input = args[0].as.tensor;
-    w->kernel = tpi_get_ints(m, "kernel_size"), w->stride = tpi_get_ints(m, "stride"),
-    w->padding = tpi_get_ints(m, "padding"), w->dilation = tpi_get_ints(m, "dilation");
+    w->kernel = tpi_get_ints(m, "kernel_size");
+    w->stride = tpi_get_ints(m, "stride");
+    w->padding = tpi_get_ints(m, "padding");
+    w->dilation = tpi_get_ints(m, "dilation");
     w->ceil_mode = tpi_get_bool(m, "ceil_mode");
     return true;
 }
 
 static bool give(tp_tensor *out, tp_tensor **both, bool fine, tp_value *results) {
     if (both) {
-        if (fine) results[0] = tp_value_tensor(both[0]), results[1] = tp_value_tensor(both[1]);
+        if (fine) {
+            results[0] = tp_value_tensor(both[0]);
+            results[1] = tp_value_tensor(both[1]);
+        }
         return fine;
     }
     results[0] = tpi_box_tensor(out);

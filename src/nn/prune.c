@@ -5,7 +5,6 @@
 #include "nn/parametrize.h"
 #include <math.h>
 #include <taper/ops.h>
-#include "tensor/named_errors.h"
 
 /* How many of `all` an amount is; -1 and an error. */
 static int64_t count_of(tp_scalar amount, int64_t all, const char *function) {

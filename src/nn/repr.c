@@ -14,7 +14,8 @@ static void add_n(tpi_text *t, const char *s, size_t n) {
             t->failed = true;
             return;
         }
-        t->s = more, t->room = room;
+        t->s = more;
+        t->room = room;
     }
     memcpy(t->s + t->n, s, n);
     t->n += n;
@@ -97,7 +98,10 @@ static void add_indented(tpi_text *t, const char *s) {
 static char *text_of(tp_module *m) { /* NULL: out of memory */
     tpi_text t = {0};
     add_module(&t, m);
-    if (t.failed) tpi_mfree(t.s), t.s = NULL;
+    if (t.failed) {
+        tpi_mfree(t.s);
+        t.s = NULL;
+    }
     return t.s;
 }
 
@@ -123,7 +127,11 @@ static void add_module(tpi_text *t, tp_module *m) {
         tpi_text_add(t, ")");
     } else {
         tpi_text_add(t, "\n");
-        if (extra.n) tpi_text_add(t, "  "), tpi_text_add(t, extra.s), tpi_text_add(t, "\n");
+        if (extra.n) {
+            tpi_text_add(t, "  ");
+            tpi_text_add(t, extra.s);
+            tpi_text_add(t, "\n");
+        }
         for (int64_t i = 0; i < m->nchildren;) {
             char *child = text_of(m->children[i].module);
             if (!child) {

@@ -6,7 +6,6 @@
 #include "tensor/given.h"
 #include <taper/ops.h>
 #include <taper/sequence.h>
-#include "tensor/named_errors.h"
 
 static const tp_packed failed = {NULL, NULL, NULL, NULL};
 
@@ -119,7 +118,10 @@ static bool plan(const int64_t *steps, int64_t batch, int64_t **rows, int64_t *n
     for (int64_t b = 0; b < batch; b++) *nrows += steps[b];
     *rows = tpi_malloc(sizeof **rows * (size_t)*nrows);
     *counts = *rows ? tpi_malloc(sizeof **counts * (size_t)steps[0]) : NULL;
-    if (!*counts) return tpi_mfree(*rows), false;
+    if (!*counts) {
+        tpi_mfree(*rows);
+        return false;
+    }
     int64_t at = 0;
     for (int64_t t = 0; t < steps[0]; t++) {
         (*counts)[t] = 0;
@@ -130,9 +132,10 @@ static bool plan(const int64_t *steps, int64_t batch, int64_t **rows, int64_t *n
 
 tp_packed tp_pack_padded_sequence(tp_tensor *input, tp_tensor *lengths, bool batch_first, bool enforce_sorted) {
     if (!tpi_is_tensor(input, "input") || !tpi_is_tensor(lengths, "lengths")) return failed;
-    if (input->ndim < 2 || !input->numel)
-        return tpi_fail(TP_ERR_RUNTIME, "tp_pack_padded_sequence: argument 'input': Cannot pack empty tensors."),
-               failed;
+    if (input->ndim < 2 || !input->numel) {
+        tpi_fail(TP_ERR_RUNTIME, "tp_pack_padded_sequence: argument 'input': Cannot pack empty tensors.");
+        return failed;
+    }
     tp_packed p = failed;
     TP_SCOPE {
         tp_tensor *order = NULL, *by_step = input;
@@ -258,7 +261,9 @@ static void run(const tp_module *m, const char *mode, tp_packed p, tp_tensor *h,
     if (!strcmp(mode, "LSTM")) {
         tp_lstm_data_result r =
             tp_lstm_data(p.data, p.batch_sizes, TP_LIST(h, c), weights, bias, layers, dropout, m->training, both);
-        out[0] = r.output, out[1] = r.h_n, out[2] = r.c_n;
+        out[0] = r.output;
+        out[1] = r.h_n;
+        out[2] = r.c_n;
         return;
     }
     tp_gru_data_result r;
@@ -273,7 +278,8 @@ static void run(const tp_module *m, const char *mode, tp_packed p, tp_tensor *h,
             tp_rnn_relu_data(p.data, p.batch_sizes, h, weights, bias, layers, dropout, m->training, both);
         r = (tp_gru_data_result){t.output, t.h_n};
     }
-    out[0] = r.output, out[1] = r.h_n;
+    out[0] = r.output;
+    out[1] = r.h_n;
 }
 
 static bool good_packed(tp_packed p) {
@@ -288,10 +294,10 @@ tp_packed tp_forward_packed(tp_module *m, tp_packed packed, tp_tensor *h_0, tp_t
     if (c_n) *c_n = NULL;
     if (!TPI_HANDLE_GIVEN(m, "a module") || !good_packed(packed)) return failed;
     const tp_value kind = tpi_module_get(m, "mode");
-    if (kind.kind != TP_K_STRING || tpi_module_get(m, "num_layers").kind == TP_K_NONE)
-        return tpi_fail(TP_ERR_TYPE, "tp_forward_packed: argument 'm': expected an RNN, a GRU or an LSTM, got %s",
-                        m->name),
-               failed;
+    if (kind.kind != TP_K_STRING || tpi_module_get(m, "num_layers").kind == TP_K_NONE) {
+        tpi_fail(TP_ERR_TYPE, "tp_forward_packed: argument 'm': expected an RNN, a GRU or an LSTM, got %s", m->name);
+        return failed;
+    }
     const bool lstm = !strcmp(kind.as.string, "LSTM");
     const int64_t hidden = tpi_get_int(m, "hidden_size"), projected = tpi_get_int(m, "proj_size");
     tp_packed result = failed;
@@ -318,4 +324,13 @@ tp_packed tp_forward_packed(tp_module *m, tp_packed packed, tp_tensor *h_0, tp_t
     for (int i = 0; i < 3; i++)
         if (shared[i] && !tpi_to_scope(shared[i])) return failed;
     return result;
+}
+
+tp_tensor *tp_invert_permutation(tp_tensor *permutation) {
+    if (!tpi_is_tensor(permutation, "permutation")) return NULL;
+    if (permutation->ndim != 1 || !tp_dtype_is_integral((tp_dtype)permutation->dtype))
+        return tpi_fail(TP_ERR_TYPE,
+                        "tp_invert_permutation: argument 'permutation': expected a row of integers, got %s of shape %s",
+                        tp_dtype_name((tp_dtype)permutation->dtype), tpi_shape_text(tpi_shape(permutation)));
+    return tp_argsort(permutation);
 }

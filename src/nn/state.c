@@ -22,7 +22,8 @@ static bool add_named(tp_state *to, const char *prefix, const tpi_module_slot *s
     char *name = tpi_malloc(n);
     if (!name) return false;
     snprintf(name, n, "%s%s", prefix, slot->name);
-    names[to->n] = name, tensors[to->n++] = tp_retain(slot->tensor);
+    names[to->n] = name;
+    tensors[to->n++] = tp_retain(slot->tensor);
     return true;
 }
 

@@ -4,7 +4,6 @@
 #include "tpi_layers.h"
 #include <stdio.h>
 #include <taper/ops.h>
-#include "tensor/named_errors.h"
 
 typedef struct sizes {
     int64_t d_model, nhead, dim_feedforward;
@@ -151,8 +150,10 @@ static bool forward_row(tp_module *m, const tp_value *all, int n, tp_value *resu
         tp_value in[6];
         memcpy(in, all, sizeof *in * (size_t)n);
         tp_tensor *x = in[0].as.tensor;
-        for (int64_t i = 0; x && i < layers->nchildren; i++)
-            in[0] = tp_value_tensor(x), x = tp_forward_one(layers->children[i].module, n, in);
+        for (int64_t i = 0; x && i < layers->nchildren; i++) {
+            in[0] = tp_value_tensor(x);
+            x = tp_forward_one(layers->children[i].module, n, in);
+        }
         if (m->nchildren > 1) x = part(m, "norm", x);
         fine = give(x, results);
     }
@@ -189,7 +190,10 @@ static tp_module *row(const tpi_layer *kind, tp_module *layer, int64_t count, tp
     else
         tp_module_release(norm);
     tp_module_release(layer);
-    if (!fine) tp_module_release(m), m = NULL;
+    if (!fine) {
+        tp_module_release(m);
+        m = NULL;
+    }
     return m;
 }
 tp_module *tp_nn_transformer_encoder(tp_module *layer, int64_t count, tp_module *norm) {

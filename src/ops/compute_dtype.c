@@ -11,6 +11,17 @@ tp_dtype tpi_compute_dtype(const tp_tensor *t, const char *argument) {
     return TP_NO_DTYPE;
 }
 
+bool tpi_check_mixed_dtypes(const tp_tensor *input, int n, const tp_tensor *const *others) {
+    const bool lower = input->dtype == TP_FLOAT16 || input->dtype == TP_BFLOAT16;
+    for (int i = 0; i < n; i++) {
+        if (!others[i] || others[i]->dtype == input->dtype || (lower && others[i]->dtype == TP_FLOAT32)) continue;
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "mixed dtype (CPU): all inputs must share same datatype. The input is %s, a parameter %s",
+                          tp_dtype_name((tp_dtype)input->dtype), tp_dtype_name((tp_dtype)others[i]->dtype));
+    }
+    return true;
+}
+
 tp_tensor *tpi_to_compute(tp_tensor *t, tp_dtype dtype) {
     if (!t) return NULL;
     tp_tensor *typed = tpi_as_dtype_data(t, dtype);

@@ -7,6 +7,8 @@
 /* float16, bfloat16 and float32 compute in float32, float64 in itself; TP_NO_DTYPE and an error that names the argument
  * for others. */
 tp_dtype tpi_compute_dtype(const tp_tensor *t, const char *argument);
+/* Normalisations: parameters and statistics have the input's dtype, or float32 beside 16 bits; entries may be NULL. */
+bool tpi_check_mixed_dtypes(const tp_tensor *input, int n, const tp_tensor *const *others);
 /* The values of t, contiguous, in the dtype. Owned; t itself when it is so already. NULL in gives NULL out without an
  * error. */
 tp_tensor *tpi_to_compute(tp_tensor *t, tp_dtype dtype);

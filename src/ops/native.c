@@ -7,8 +7,11 @@ bool tpi_check_dtype(const tp_tensor *t, const char *name, tp_dtype expected) {
 }
 
 bool tpi_check_same_dtype(const tp_tensor *t, const char *name, const tp_tensor *as, const char *as_name) {
-    return t->dtype == as->dtype || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected %s like '%s', got %s", name,
-                                               tp_dtype_name(as->dtype), as_name, tp_dtype_name(t->dtype));
+    return t->dtype == as->dtype ||
+           tpi_refuse(TP_ERR_RUNTIME,
+                      "argument '%s': %s (%s) and %s (%s) must have the same scalar type: expected %s, got %s", name,
+                      as_name, tp_dtype_word((tp_dtype)as->dtype), name, tp_dtype_word((tp_dtype)t->dtype),
+                      tp_dtype_name(as->dtype), tp_dtype_name(t->dtype));
 }
 
 bool tpi_check_not_complex(const tp_tensor *t, const char *name) {
@@ -32,8 +35,10 @@ bool tpi_check_numel(const tp_tensor *t, const char *name, int64_t expected) {
 
 tp_tensor *tpi_index_data(tp_tensor *index, const char *name) {
     if (index->dtype != TP_INT64 && index->dtype != TP_INT32)
-        return tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected a tensor of int64 or int32, got %s", name,
-                        tp_dtype_name(index->dtype));
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument '%s': Expected dtype int32/int64 for index but got: %s: expected a tensor of int64 "
+                        "or int32, got %s",
+                        name, tp_dtype_word((tp_dtype)index->dtype), tp_dtype_name(index->dtype));
     tp_tensor *wide = tpi_as_dtype_data(index, TP_INT64);
     if (!wide) return NULL;
     return tpi_after(wide, tpi_contiguous_data(wide));
@@ -55,8 +60,12 @@ tp_tensor *tpi_dim_last(tp_tensor *t, int dim) {
     int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS];
     int n = 0;
     for (int d = 0; d < t->ndim; d++)
-        if (d != dim) shape[n] = t->shape[d], strides[n++] = t->strides[d];
-    shape[n] = t->shape[dim], strides[n] = t->strides[dim];
+        if (d != dim) {
+            shape[n] = t->shape[d];
+            strides[n++] = t->strides[d];
+        }
+    shape[n] = t->shape[dim];
+    strides[n] = t->strides[dim];
     return tpi_alias(t, t->ndim, shape, strides, tpi_offset(t));
 }
 

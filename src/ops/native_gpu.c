@@ -76,7 +76,11 @@ tpi_gpu_rows tpi_gpu_rows_for(tp_device device, int64_t n, int size, uintptr_t a
     r.per = 1;
     while (r.per < need) r.per *= 2;
     if (r.per < r.vector) r.per = r.vector;
-    if (r.per > held && device.type != TP_META) r.is_long = true, r.per = r.vector, r.group = most;
+    if (r.per > held && device.type != TP_META) {
+        r.is_long = true;
+        r.per = r.vector;
+        r.group = most;
+    }
     r.groups = r.group >= 128 ? 1 : 128 / r.group;
     return r;
 }

@@ -7,7 +7,12 @@
 #include <taper/ops.h>
 
 static double smallest_step(tp_dtype d) { /* finfo(dtype).eps */
-    return d == TP_FLOAT64 ? DBL_EPSILON : d == TP_FLOAT32 ? (double)FLT_EPSILON : d == TP_FLOAT16 ? 0x1p-10 : 0x1p-7;
+    switch (d) {
+    case TP_FLOAT64: return DBL_EPSILON;
+    case TP_FLOAT32: return (double)FLT_EPSILON;
+    case TP_FLOAT16: return 0x1p-10;
+    default: return 0x1p-7;
+    }
 }
 
 static double norm(tp_tensor *x) { return tp_item(tp_linalg_vector_norm(x)); }

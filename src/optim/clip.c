@@ -11,7 +11,6 @@
 #include "device/device.h"
 #include "optim/clip.h"
 #include "tpi_ops.h"
-#include "tensor/named_errors.h"
 
 #define CHUNK 16384 /* elements */
 

@@ -6,7 +6,6 @@
 #include <taper/amp.h>
 #include <taper/ops.h>
 #include <taper/scaler.h>
-#include "tensor/named_errors.h"
 
 typedef enum stage { READY, UNSCALED, STEPPED } stage;
 typedef struct of_optimiser {
@@ -40,6 +39,7 @@ tp_scaler *tp_scaler_new_with(const tp_scaler_options *options) {
     if (!s) return NULL;
     s->opt = o;
     s->alive = TPI_HANDLE_ALIVE;
+    tpi_handle_made(s, "scaler");
     s->scale = (float)o.init_scale;
     return s;
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "dispatch/profile.h"
-#include "tensor/named_errors.h"
 
 /* ---- Groups ---- */
 static void free_group(const tp_optimiser_kind *kind, tpi_group *g) {
@@ -119,6 +118,7 @@ static tp_optimiser *make(const tp_optimiser_kind *kind, tp_tensors params, cons
     tp_optimiser *o = tpi_new0(sizeof *o);
     if (!o) return NULL;
     o->alive = TPI_HANDLE_ALIVE;
+    tpi_handle_made(o, "optimiser");
     o->kind = kind;
     o->defaults = tpi_malloc(((size_t)kind->nvalues + 1) * sizeof(double));
     bool ok = o->defaults != NULL;

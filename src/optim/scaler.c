@@ -6,7 +6,6 @@
 #include "optim/scaler.h"
 #include "device/device.h"
 #include "tensor/given.h"
-#include "tensor/named_errors.h"
 
 enum { CHUNK = 1 << 14 };
 

@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <string.h>
 #include <taper/schedule.h>
-#include "tensor/named_errors.h"
 
 enum { LAST_EPOCH, STEPS, T_CUR, T_I, BEST, BAD, COOLING, NUMBERS }; /* what moves */
 
@@ -95,6 +94,20 @@ static double one_cycle_next(const tp_schedule *s, int64_t g, double lr) {
     return tp_anneal(o->anneal_strategy, rates[phase], rates[phase + 1], share);
 }
 
+/* How far the rate has gone after so many steps: from 0 to 1. */
+static double swa_share(const tp_schedule *s, double step) {
+    double share = fmax(0, fmin(1, step / fmax(1, s->opt.anneal_epochs)));
+    return strcmp(s->opt.anneal_strategy, "cos") ? share : 0.5 - 0.5 * cos(M_PI * share);
+}
+/* The rate that it began with is read off the one that the group has. */
+static double swa_next(const tp_schedule *s, int64_t g, double lr) {
+    (void)g;
+    const double step = fmax(s->number[STEPS] - 1, s->opt.anneal_epochs > 0 ? 0 : 1);
+    const double before = swa_share(s, step - 1), now = swa_share(s, step), end = s->opt.swa_lr;
+    const double first = before == 1 ? end : (lr - before * end) / (1 - before);
+    return end * now + first * (1 - now);
+}
+
 /* ---- The kinds ---- */
 #define TAKES(member, fallback) \
     { offsetof(tp_schedule_options, member), fallback }
@@ -122,6 +135,7 @@ static const kind kinds[] = {
      NULL,
      {TAKES(factor, 0.1), TAKES(patience, 10), TAKES(threshold, 1e-4), TAKES(cooldown, 0), TAKES(min_lr, 0),
       TAKES(eps, 1e-8)}},
+    {"SWALR", swa_next, {TAKES(swa_lr, NAN), TAKES(anneal_epochs, 10)}},
 };
 static const kind sequential = {"SequentialLR", NULL, {{0, 0}}}, chained = {"ChainedScheduler", NULL, {{0, 0}}};
 static bool is(const tp_schedule *s, const char *name) { return !strcmp(s->kind->name, name); }
@@ -146,7 +160,8 @@ static const struct {
     NAMED(div_factor),     NAMED(final_div_factor),
     NAMED(three_phase),    NAMED(patience),
     NAMED(threshold),      NAMED(cooldown),
-    NAMED(min_lr),         NAMED(eps)};
+    NAMED(min_lr),         NAMED(eps),
+    NAMED(swa_lr),         NAMED(anneal_epochs)};
 static double *number_option(tp_schedule_options *o, size_t i) { return (double *)((char *)o + numbers[i].at); }
 bool tp_schedule_option(tp_schedule_options *o, const char *name, double value) {
     if (!TPI_GIVEN(o, "options") || !TPI_GIVEN(name, "a text")) return false;
@@ -177,7 +192,10 @@ static bool settle_options(tp_schedule *s) {
 static bool one_of(const char **text, const char *option, const char *const *words) {
     if (!*text) *text = words[0];
     for (int i = 0; words[i]; i++)
-        if (!strcmp(*text, words[i])) return *text = words[i], true;
+        if (!strcmp(*text, words[i])) {
+            *text = words[i];
+            return true;
+        }
     return tpi_refuse(TP_ERR_VALUE, "option '%s' cannot be '%s'", option, *text);
 }
 
@@ -207,7 +225,9 @@ static bool check_options(tp_schedule *s) {
     if (is(s, "CyclicLR") &&
         !one_of(&o->mode, "mode", (const char *const[]){"triangular", "triangular2", "exp_range", NULL}))
         return false;
-    if (is(s, "OneCycleLR") &&
+    if (is(s, "SWALR") && !(o->anneal_epochs >= 0 && o->anneal_epochs == floor(o->anneal_epochs)))
+        return tpi_refuse(TP_ERR_VALUE, "anneal_epochs must be equal or greater than 0, got %g", o->anneal_epochs);
+    if ((is(s, "OneCycleLR") || is(s, "SWALR")) &&
         !one_of(&o->anneal_strategy, "anneal_strategy", (const char *const[]){"cos", "linear", NULL}))
         return false;
     if (!is(s, "ReduceLROnPlateau")) return true;
@@ -337,7 +357,8 @@ double *tp_schedule_state(tp_schedule *s, int64_t *n) {
 
 /* ---- Making ---- */
 static bool begin(tp_schedule *s, tp_optimiser *o, tp_ints milestones) {
-    s->o = o, s->ngroups = o->ngroups;
+    s->o = o;
+    s->ngroups = o->ngroups;
     s->base = tpi_malloc((size_t)s->ngroups * sizeof(double));
     s->last = tpi_malloc((size_t)s->ngroups * sizeof(double));
     s->milestones = tpi_malloc((size_t)(milestones.n + 1) * sizeof(int64_t));
@@ -350,7 +371,8 @@ static bool begin(tp_schedule *s, tp_optimiser *o, tp_ints milestones) {
 
 /* The first step, which PyTorch takes when a schedule is made. */
 static bool first_step(tp_schedule *s) {
-    s->initial = true, s->number[STEPS] = 0;
+    s->initial = true;
+    s->number[STEPS] = 0;
     const bool ok = step_plain(s);
     s->initial = false;
     return ok;
@@ -368,9 +390,11 @@ static bool start(tp_schedule *s) {
                               (long long)g);
         s->base[g] = group->initial_lr;
     }
-    s->number[LAST_EPOCH] = s->number[T_CUR] = s->opt.last_epoch, s->number[T_I] = s->opt.T_0;
+    s->number[LAST_EPOCH] = s->number[T_CUR] = s->opt.last_epoch;
+    s->number[T_I] = s->opt.T_0;
     if (!is(s, "ReduceLROnPlateau")) return first_step(s);
-    s->number[LAST_EPOCH] = 0, s->number[BEST] = strcmp(s->opt.mode, "min") ? -INFINITY : INFINITY;
+    s->number[LAST_EPOCH] = 0;
+    s->number[BEST] = strcmp(s->opt.mode, "min") ? -INFINITY : INFINITY;
     return true;
 }
 
@@ -384,6 +408,7 @@ static tp_schedule *make(const char *name, tp_optimiser *o, const tp_schedule_op
     tp_schedule *s = tpi_new0(sizeof *s);
     if (!s) return NULL;
     s->alive = TPI_HANDLE_ALIVE;
+    tpi_handle_made(s, "schedule");
     s->kind = k;
     s->opt = (tp_schedule_options){TP_SCHEDULE_DEFAULTS_};
     tpi_take_options(&s->opt, sizeof s->opt, options, options->size);
@@ -411,7 +436,11 @@ static tp_schedule *combine(const kind *k, tp_optimiser *o, int64_t n, tp_schedu
             return tpi_fail(TP_ERR_VALUE, "%s does not support `ReduceLROnPlateau` scheduler", k->name);
     }
     tp_schedule *s = tpi_new0(sizeof *s);
-    if (s) s->kind = k, s->alive = TPI_HANDLE_ALIVE;
+    if (s) {
+        s->kind = k;
+        s->alive = TPI_HANDLE_ALIVE;
+        tpi_handle_made(s, "schedule");
+    }
     s = s && begin(s, parts[0]->o, milestones) && (s->part = tpi_malloc((size_t)n * sizeof *s->part))
             ? s
             : (tp_schedule_free(s), NULL);

@@ -4,7 +4,6 @@
 #include "tensor/recorder.h"
 #include <math.h>
 #include <string.h>
-#include "tensor/named_errors.h"
 
 #define given(t) tpi_is_tensor(t, "t")
 

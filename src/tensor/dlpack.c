@@ -2,7 +2,6 @@
  * managed tensor that is refused stays its owner's, and its deleter is not called. */
 #include <taper/dlpack.h>
 #include "tensor/storage.h"
-#include "tensor/named_errors.h"
 
 static const struct {
     uint8_t code, bits;

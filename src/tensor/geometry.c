@@ -3,7 +3,6 @@
 #include "tensor/sizes.h"
 #include "tensor/tensor.h"
 #include <string.h>
-#include "tensor/named_errors.h"
 
 int tpi_wrap_dim(int64_t dim, int ndim) {
     int n = ndim ? ndim : 1;
@@ -38,7 +37,8 @@ int64_t tpi_numel_of(tp_ints shape) {
     for (int64_t i = 0; i < shape.n; i++) {
         int64_t size = shape.v[i];
         if (size < 0) {
-            tpi_fail(TP_ERR_RUNTIME, "argument 'shape': expected sizes of 0 or more, got %s", tpi_shape_text(shape));
+            tpi_fail(TP_ERR_RUNTIME, "argument 'shape': Trying to create tensor with negative dimension %lld: %s",
+                     (long long)size, tpi_shape_text(shape));
             return -1;
         }
         empty |= size == 0;
@@ -100,8 +100,9 @@ bool tpi_infer_size(tp_ints shape, int64_t numel, int64_t *out) {
                                   tpi_shape_text(shape));
             inferred = i;
         } else if (size < 0) {
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': invalid shape dimension %lld in %s", (long long)size,
-                              tpi_shape_text(shape));
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'shape': invalid shape dimension %lld at index %lld of shape %s",
+                              (long long)size, (long long)i, tpi_shape_text(shape));
         } else {
             overflow |= __builtin_mul_overflow(known, size, &known);
         }

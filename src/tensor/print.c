@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <taper/print.h>
-#include "tensor/named_errors.h"
 
 #define MAX_PRECISION 100
 #define NUMBER_ROOM   512 /* the longest number: 1e308 with 309 digits, a point, MAX_PRECISION digits */

@@ -8,7 +8,6 @@
 #include "tensor/tensor.h"
 #include <pthread.h>
 #include <taper/binding.h>
-#include "tensor/named_errors.h"
 
 struct scopes {
     int64_t depth, marks_room;

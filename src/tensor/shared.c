@@ -14,7 +14,6 @@
 #include <taper/share.h>
 #include <unistd.h>
 #include "tensor/storage.h"
-#include "tensor/named_errors.h"
 
 typedef struct segment {
     char *data;

@@ -25,7 +25,9 @@ static inline int64_t tpi_size_product(const int64_t *v, int64_t n) {
 }
 /* A size worked out in floating point: NaN is 0. */
 static inline int64_t tpi_whole(double v) {
-    return v >= 0x1p63 ? INT64_MAX : v <= -0x1p63 ? INT64_MIN : v == v ? (int64_t)v : 0;
+    if (v != v) return 0;
+    if (v >= 0x1p63) return INT64_MAX;
+    return v <= -0x1p63 ? INT64_MIN : (int64_t)v;
 }
 /* For allocations: more bytes than there are, where the product is too large. */
 static inline size_t tpi_size_bytes(int64_t n, size_t itemsize) {

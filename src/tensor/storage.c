@@ -9,13 +9,17 @@
 #include <taper/binding.h>
 #include "tensor/recorder.h"
 #include "tensor/upcalls.h"
-#include "tensor/named_errors.h"
 
 #define INSIDE_BYTES 256 /* data up to this size shares the header's block */
 
 _Static_assert(sizeof(tpi_storage) <= TPI_ALIGN, "the data behind a storage's header must start on a cache line");
 
-TPI_THREAD_LOCAL int64_t tpi_storage_balance;
+TPI_THREAD_LOCAL int64_t tpi_storage_balance, tpi_device_balance;
+
+static void count_bytes(tp_device device, int64_t bytes) {
+    tpi_storage_balance += bytes;
+    if (device.type != TP_CPU) tpi_device_balance += bytes;
+}
 TPI_THREAD_LOCAL tpi_recorder *tpi_recording;
 
 static tpi_storage *born(tpi_storage *s) {
@@ -37,6 +41,7 @@ static tpi_storage *header_new(tp_device device, size_t room) {
     s->context = NULL;
     s->foreign = false;
     s->inside = room > 0;
+    s->made_up = false;
     return s;
 }
 
@@ -54,13 +59,13 @@ tpi_storage *tpi_storage_new(tp_device device, size_t bytes) {
     if (!s) return NULL;
     s->bytes = bytes;
     if (inside) {
-        tpi_storage_balance += (int64_t)bytes;
+        count_bytes(device, (int64_t)bytes);
         return born(s);
     }
     s->data = tpi_above.alloc(device, bytes);
     s->capacity = bytes;
     if (s->data) {
-        tpi_storage_balance += (int64_t)bytes;
+        count_bytes(device, (int64_t)bytes);
         return born(s);
     }
     header_free(s);
@@ -76,6 +81,17 @@ tpi_storage *tpi_storage_over(void *data, size_t bytes, tp_device device, void (
     s->release = release;
     s->context = context;
     s->foreign = true;
+    return s;
+}
+
+tpi_storage *tpi_storage_lend(tpi_storage *owner) {
+    tpi_storage *s = header_new(owner->device, 0);
+    if (!s) return NULL;
+    s->data = owner->data;
+    s->bytes = s->capacity = owner->bytes;
+    s->context = tpi_storage_retain(owner);
+    s->inside = true;
+    count_bytes(s->device, (int64_t)s->bytes);
     return s;
 }
 
@@ -100,7 +116,7 @@ static bool copy_bytes(tp_device device, char *to, char *from, size_t bytes) {
 
 bool tpi_storage_resize(tpi_storage *s, size_t bytes) {
     if (bytes <= s->capacity) {
-        if (!s->foreign) tpi_storage_balance += (int64_t)bytes - (int64_t)s->bytes;
+        if (!s->foreign) count_bytes(s->device, (int64_t)bytes - (int64_t)s->bytes);
         s->bytes = bytes;
         return true;
     }
@@ -117,7 +133,7 @@ bool tpi_storage_resize(tpi_storage *s, size_t bytes) {
         return false;
     }
     if (!s->inside) tpi_above.free(s->device, s->data, s->capacity);
-    tpi_storage_balance += (int64_t)bytes - (int64_t)s->bytes;
+    count_bytes(s->device, (int64_t)bytes - (int64_t)s->bytes);
     s->data = data;
     s->bytes = s->capacity = bytes;
     s->inside = false;
@@ -134,16 +150,16 @@ void tpi_storage_free(tpi_storage *s) {
     if (s->foreign) {
         if (s->release) s->release(s->context);
     } else {
-        tpi_storage_balance -= (int64_t)s->bytes;
+        count_bytes(s->device, -(int64_t)s->bytes);
         if (!s->inside) tpi_above.free(s->device, s->data, s->capacity);
-        if (s->context) tpi_storage_release(s->context); /* its shared copy (shared.c) */
+        if (s->context) tpi_storage_release(s->context); /* its shared copy (shared.c), or who lent it */
     }
     header_free(s);
 }
 
 void tpi_storage_empty(tpi_storage *s) {
     if (s->foreign || s->inside || s->context) return;
-    tpi_storage_balance -= (int64_t)s->bytes;
+    count_bytes(s->device, -(int64_t)s->bytes);
     tpi_above.free(s->device, s->data, s->capacity);
     s->data = NULL;
     s->bytes = s->capacity = 0;

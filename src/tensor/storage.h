@@ -3,8 +3,9 @@
 #define TPI_STORAGE_H
 #include "tensor/tensor.h"
 
-/* Bytes of storages that this thread made, less those of storages it freed. Profiles read it. */
-extern TPI_THREAD_LOCAL int64_t tpi_storage_balance;
+/* Bytes of storages that this thread made, less those of storages it freed: of all, and of those on other devices than
+ * the CPU. Profiles read them. */
+extern TPI_THREAD_LOCAL int64_t tpi_storage_balance, tpi_device_balance;
 
 /* Uninitialised memory of the device, one reference. NULL and an error on failure. */
 tpi_storage *tpi_storage_new(tp_device device, size_t bytes);
@@ -12,6 +13,9 @@ tpi_storage *tpi_storage_new(tp_device device, size_t bytes);
  * called. */
 tpi_storage *tpi_storage_over(void *data, size_t bytes, tp_device device, void (*release)(void *context),
                               void *context);
+/* A storage over the memory of `owner`, which it keeps. Who has it alone may write it as if it were his own block; the
+ * owner's references tell whether anybody has it. NULL and an error on failure. */
+tpi_storage *tpi_storage_lend(tpi_storage *owner);
 /* Makes it `bytes` large, keeping its contents. If it has to move, whoever remembers the address must look again. */
 bool tpi_storage_resize(tpi_storage *s, size_t bytes);
 void tpi_storage_free(tpi_storage *s); /* the last reference is gone */

@@ -52,6 +52,7 @@ static tp_tensor *header_new(int64_t ndim, tp_dtype dtype) {
     t->binding = NULL;
     t->binding_gone = NULL;
     t->counter = NULL;
+    tpi_handle_made(t, "tensor");
     return t;
 }
 
@@ -61,12 +62,15 @@ static void header_free(tp_tensor *t) {
     tpi_handle_delete(t, sizeof *t);
 }
 
-bool tpi_tensor_given(const tp_tensor *t, const char *argument) {
-    if (!t) return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a tensor, got NULL", argument);
-    if (t->alive == TPI_ALIVE) return true;
-    return tpi_refuse(TP_ERR_VALUE,
-                      "argument '%s': expected a tensor, got one that was released before, or whose scope has ended",
-                      argument);
+bool tpi_tensor_given(const tp_tensor *t, const char *argument, const char *function) {
+    if (t && t->alive == TPI_ALIVE) return true;
+    if (!t)
+        tpi_fail_in(function, TP_ERR_TYPE, "argument '%s': expected a tensor, got NULL", argument);
+    else
+        tpi_fail_in(function, TP_ERR_VALUE,
+                    "argument '%s': expected a tensor, got one that was released before, or whose scope has ended",
+                    argument);
+    return false;
 }
 
 /* ---- Version counters of their own ---- */
@@ -94,7 +98,7 @@ bool tpi_count_versions(tp_tensor *t, uint32_t from) {
 atomic_int tpi_marks;
 tp_tensor *tpi_resolve(tp_tensor *t) { return tpi_above.resolve(t); }
 
-void tpi_turn_mark(tp_tensor *t) {
+void tpi_flip_mark(tp_tensor *t) {
     t->flags ^= TPI_MARKED;
     atomic_fetch_add_explicit(&tpi_marks, tpi_marked(t) ? 1 : -1, memory_order_relaxed);
     if (tpi_marked(t)) tpi_met_mark();
@@ -109,7 +113,7 @@ static void tensor_free(tp_tensor *t) {
         return;
     }
     if (t->autograd) tpi_above.free_history(t);
-    if (tpi_marked(t)) tpi_turn_mark(t);
+    if (tpi_marked(t)) tpi_flip_mark(t);
     tp_tensor *base = t->base;
     tpi_storage_release(t->storage);
     if (t->counter) drop_counter(t->counter);
@@ -347,7 +351,7 @@ tp_tensor *tpi_of_scalar(tp_scalar s, tp_dtype dtype, tp_device device) {
 static tp_tensor *as_view(tp_tensor *t, tp_tensor *of) {
     tpi_storage_retain(t->storage);
     t->flags = of->flags & (TPI_UNTRACKED | TPI_INFERENCE);
-    if (tpi_marked(of)) tpi_turn_mark(t);
+    if (tpi_marked(of)) tpi_flip_mark(t);
     t->counter = share_counter(of);
     t->base = tpi_retain(of->base ? of->base : of);
     tpi_above.new_view(t, of);
@@ -377,7 +381,7 @@ tp_tensor *tpi_detached(tp_tensor *of) {
     t->counter = share_counter(of);
     t->data = of->data;
     t->flags = of->flags & (TPI_WRAPPED | TPI_UNTRACKED | TPI_INFERENCE);
-    if (tpi_marked(of)) tpi_turn_mark(t);
+    if (tpi_marked(of)) tpi_flip_mark(t);
     return t;
 }
 

@@ -20,9 +20,11 @@ typedef struct tp_storage {
     size_t bytes;
     size_t capacity;                /* bytes of the block: more than `bytes` after it shrank */
     void (*release)(void *context); /* foreign memory: called once at the end; NULL for our own blocks */
-    void *context; /* what release is given; of our own blocks: the storage's shared copy, owned, or NULL */
+    void *context; /* what release is given; of our own blocks: a storage that it keeps, or NULL: its shared copy, or
+                      the one that lent it its memory */
     bool foreign;
-    bool inside; /* data is in that room */
+    bool inside;  /* data is in that room, or lent: it is not freed */
+    bool made_up; /* stands for a meta tensor's memory: the values mean nothing, nor do those of what is made of them */
 } tpi_storage;
 
 /* A version counter of their own, for tensors that look at memory of others unseen (.data), and those whose storage was
@@ -70,6 +72,9 @@ static inline tp_ints tpi_shape(const tp_tensor *t) { return (tp_ints){t->shape,
 static inline tp_ints tpi_strides(const tp_tensor *t) { return (tp_ints){t->strides, t->ndim}; }
 static inline size_t tpi_itemsize(const tp_tensor *t) { return tpi_dtype_bytes[t->dtype]; }
 static inline tp_device tpi_device(const tp_tensor *t) { return t->storage->device; }
+/* The tensor stands for one of the meta device, and nobody will look at an element of what is made of it: a native may
+ * leave out what takes long. */
+static inline bool tpi_is_made_up(const tp_tensor *t) { return t->storage->made_up; }
 static inline tp_tensor *tpi_retain(tp_tensor *t) {
     if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
     return t;
@@ -82,7 +87,7 @@ static inline bool tpi_marks_alive(void) {
     return __builtin_expect(atomic_load_explicit(&tpi_marks, memory_order_relaxed) != 0, 0);
 }
 static inline bool tpi_marked(const tp_tensor *t) { return t && (t->flags & TPI_MARKED); }
-void tpi_turn_mark(tp_tensor *t); /* of a tensor that nobody else has yet */
+void tpi_flip_mark(tp_tensor *t); /* of a tensor that nobody else has yet */
 /* A copy of a marked tensor with its elements in memory; owned, recorded on the tape. */
 tp_tensor *tpi_resolve(tp_tensor *t);
 static inline tp_tensor *tpi_resolved(tp_tensor *t) { return tpi_marked(t) ? tpi_resolve(t) : tpi_retain(t); }
@@ -96,10 +101,12 @@ static inline void tpi_touch(tp_tensor *t) { /* after an in-place write */
 static inline uint32_t tpi_version(const tp_tensor *t) {
     return atomic_load_explicit(tpi_version_of(t), memory_order_relaxed);
 }
-/* For functions of the API: is it a tensor? NULL, and one that was freed, are an error that names the argument. */
-bool tpi_tensor_given(const tp_tensor *t, const char *argument);
-static inline bool tpi_is_tensor(const tp_tensor *t, const char *argument) {
-    return __builtin_expect(t && t->alive == TPI_ALIVE, 1) || tpi_tensor_given(t, argument);
+/* For functions of the API: is it a tensor? NULL, and one that was freed, are an error that names the argument, behind
+ * the name of the operator or of the public function: "tp_set_grad: argument 't': expected a tensor, got NULL". */
+bool tpi_tensor_given(const tp_tensor *t, const char *argument, const char *function);
+#define tpi_is_tensor(t, argument) tpi_is_tensor_of(t, argument, __func__)
+static inline bool tpi_is_tensor_of(const tp_tensor *t, const char *argument, const char *function) {
+    return __builtin_expect(t && t->alive == TPI_ALIVE, 1) || tpi_tensor_given(t, argument, function);
 }
 #define tpi_release tp_release
 void tpi_release_list(tp_tensors list); /* releases each tensor, then the array (from tpi_malloc) */

@@ -4,7 +4,9 @@
 
 void mistake(tp_tensor *x, tp_module *m, const char *s);
 void mistake(tp_tensor *x, tp_module *m, const char *s) {
-    (void)x, (void)m, (void)s;
+    (void)x;
+    (void)m;
+    (void)s;
     /* clang-format off */
 #if CASE == 0
     tp_softmax(x, 1);

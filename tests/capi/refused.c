@@ -8,7 +8,10 @@ struct other {
 };
 void refused(tp_tensor *x, void *pointer, struct other other, __int128 large, tp_module *module);
 void refused(tp_tensor *x, void *pointer, struct other other, __int128 large, tp_module *module) {
-    (void)pointer, (void)other, (void)large, (void)module;
+    (void)pointer;
+    (void)other;
+    (void)large;
+    (void)module;
 #if CASE == 0 /* this one is right: the others fail for what they say */
     tp_sum(x, .dim = TP_INTS(0));
 #elif CASE == 1

@@ -13,6 +13,9 @@ module faces
             logical(c_bool) :: ok
         end function
     end interface
+    type(tp_tensor), save :: w            ! for callbacks
+    type(tp_optimiser), save :: lbfgs
+
 contains
     subroutine expect(condition, what)
         logical, intent(in) :: condition
@@ -276,6 +279,84 @@ contains
         call expect(tp_equal(x, again), "named tensors in a file")
     end subroutine
 
+    function half_each(epoch) result(factor)
+        integer, intent(in) :: epoch
+        real(c_double) :: factor
+        factor = 0.5d0**epoch
+    end function
+    subroutine add_one(self, x, y)
+        type(tp_module), intent(in) :: self
+        type(tp_tensor), intent(in) :: x
+        type(tp_tensor), intent(inout) :: y
+        call expect(self%defined() .and. x%numel() == 2, "what a hook is given")
+        y = y + 1
+    end subroutine
+    subroutine twice(self, x)
+        type(tp_module), intent(in) :: self
+        type(tp_tensor), intent(inout) :: x
+        call expect(self%defined(), "whose hook it is")
+        x = 2 * x
+    end subroutine
+
+    subroutine callbacks()
+        type(tp_tensor) :: x, y
+        type(tp_optimiser) :: sgd
+        type(tp_schedule) :: schedule, first
+        type(tp_module) :: net
+        integer(c_int64_t) :: before, after
+        real(c_double) :: loss
+        integer :: k
+        w = tp_ones([2])
+        call w%set_requires_grad()
+        sgd = tp_sgd([w], lr=0.8d0)
+        schedule = tp_lambda_lr(sgd, half_each)
+        call schedule%step()
+        call schedule%step()
+        call expect(abs(sgd%option("lr") - 0.2d0) < 1d-12, "a rate by a function")
+
+        sgd = tp_sgd([w], lr=1)
+        first = tp_constant_lr(sgd, factor=0.5d0, total_iters=2)
+        schedule = tp_sequential_lr(sgd, [first, tp_exponential_lr(sgd, gamma=0.1d0)], [2])
+        call first%release()
+        do k = 1, 3
+            call schedule%step()
+        end do
+        call expect(abs(schedule%last_lr() - 0.1d0) < 1d-12, "one schedule after the other")
+        sgd = tp_sgd([w], lr=1)
+        schedule = tp_chained_scheduler([tp_exponential_lr(sgd, gamma=0.5d0), tp_exponential_lr(sgd, gamma=0.1d0)])
+        call schedule%step()
+        call expect(abs(schedule%last_lr() - 0.05d0) < 1d-12, "two schedules at once")
+        schedule = tp_swa_lr(sgd, swa_lr=0.01d0, anneal_epochs=1)
+        call expect(schedule%defined(), "SWALR")
+
+        lbfgs = tp_lbfgs([w], lr=1)
+        do k = 1, 5
+            call tp_step_with(lbfgs, bowl, loss)
+        end do
+        x = tp_sum((w - 3)**2)
+        call expect(x%item() < 1d-6, "LBFGS by a closure")
+        call tp_check("callbacks")
+
+        net = tp_nn_relu()
+        x = tp_ones([2])
+        after = tp_add_forward_hook(net, add_one)
+        before = tp_add_prehook(net, twice)
+        y = net%forward(x)
+        call expect(tp_equal(y, tp_full([2], 3.0)), "hooks before and after a forward")
+        call tp_remove_hook(net, before)
+        call tp_remove_hook(net, after)
+        y = net%forward(x)
+        call expect(tp_equal(y, x), "hooks that were removed")
+        call lbfgs%release()
+        call w%release()
+    end subroutine
+    subroutine bowl(loss)
+        type(tp_tensor), intent(inout) :: loss
+        call lbfgs%zero_grad()
+        loss = tp_sum((w - 3)**2)
+        call loss%backward()
+    end subroutine
+
     subroutine all_of_it()
         call operators()
         call refusals()
@@ -283,6 +364,7 @@ contains
         call gradients()
         call modules()
         call training()
+        call callbacks()
         call tp_free_temporaries()
     end subroutine
 end module faces

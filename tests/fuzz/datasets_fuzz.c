@@ -7,7 +7,10 @@ static void look_at(tp_dataset *d) {
     tp_reader *r = d && n > 0 ? tp_reader_new(d, 0, 1) : NULL;
     tp_tensor *fields[TP_MAX_FIELDS] = {0};
     if (r && tp_reader_ask(r, TP_INTS(0, n - 1)) && tp_reader_take(r, fields))
-        for (int i = 0; i < TP_MAX_FIELDS; i++) fuzz_touch(fields[i]), tp_release(fields[i]);
+        for (int i = 0; i < TP_MAX_FIELDS; i++) {
+            fuzz_touch(fields[i]);
+            tp_release(fields[i]);
+        }
     tp_reader_free(r);
     tp_dataset_release(d);
 }

@@ -24,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         put_little(record + 8, tpi_record_crc(record, 8), 4);
         memcpy(record + TPI_RECORD_HEAD, file, bytes);
         put_little(record + TPI_RECORD_HEAD + bytes, tpi_record_crc(file, bytes), 4);
-        file = record, bytes += TPI_RECORD_HEAD + TPI_RECORD_TAIL;
+        file = record;
+        bytes += TPI_RECORD_HEAD + TPI_RECORD_TAIL;
     }
     unsigned sum = 0;
     tp_event_file *f = tp_event_file_open(fuzz_path(file, bytes));

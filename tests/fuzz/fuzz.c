@@ -9,7 +9,10 @@ enum { MOST_ELEMENTS = 1 << 16, MOST_VALUES = 1 << 12, DEEPEST = 24 };
 
 void fuzz_begin(void) {
     static bool begun;
-    if (!begun) tp_set_num_threads(1), begun = true;
+    if (!begun) {
+        tp_set_num_threads(1);
+        begun = true;
+    }
     tp_error_clear();
 }
 

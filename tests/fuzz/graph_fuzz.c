@@ -38,7 +38,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     uint8_t *archive = fuzz_archive(data, n, &bytes);
     tp_compiled *g = tp_compiled_load(fuzz_path(archive, bytes));
     free(archive);
-    if (g) run_graph(g, 0), run_graph(g, 1), run_graph(g, 0);
+    if (g) {
+        run_graph(g, 0);
+        run_graph(g, 1);
+        run_graph(g, 0);
+    }
     tp_compiled_release(g);
     return 0;
 }

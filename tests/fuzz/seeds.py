@@ -4,6 +4,7 @@ NumPy and Pillow, and those that were found once. Run it with the package at han
 
 import gzip
 import io
+import json
 import pathlib
 import shutil
 import struct
@@ -232,6 +233,15 @@ def steps():
     put("steps", "numbers", bytes(range(200)))
 
 
+def tokenizers():
+    folder = pathlib.Path(__file__).resolve().parent.parent / "fixtures/tokenizer"
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}
+    for name in ("gpt2", "llama", "roberta"):  # the whole description, and a small vocabulary
+        file = json.loads((folder / f"{name}.json").read_text())
+        file["model"] = model
+        put("tokenizer", name, json.dumps(file).encode() + b"\0ab <mask> 12's \xff")
+
+
 def indexes():
     import taper.distributed.checkpoint as dcp
 
@@ -242,7 +252,7 @@ def indexes():
 
 if __name__ == "__main__":
     shutil.rmtree(CORPUS, ignore_errors=True)
-    for family in (checkpoints, arrays, datasets, pictures, sounds, events, graphs, steps, indexes):
+    for family in (checkpoints, arrays, datasets, pictures, sounds, events, graphs, steps, tokenizers, indexes):
         family()
     files = [path for path in CORPUS.rglob("*") if path.is_file()]
     print(len(files), "files of", sum(path.stat().st_size for path in files), "bytes")

@@ -19,8 +19,13 @@ typedef struct bytes {
 static unsigned take(bytes *b, unsigned below) {
     if (!b->left) return 0;
     unsigned v = b->p[0];
-    b->p++, b->left--;
-    if (below > 256 && b->left) v = v << 8 | b->p[0], b->p++, b->left--;
+    b->p++;
+    b->left--;
+    if (below > 256 && b->left) {
+        v = v << 8 | b->p[0];
+        b->p++;
+        b->left--;
+    }
     return v % below;
 }
 
@@ -56,14 +61,18 @@ static void put_value(bytes *b, tp_file *f, tp_saved *values, unsigned kind, uns
     unsigned ndim = take(b, 5), dtype = take(b, 3) ? TP_FLOAT32 : 1 + take(b, TP_DTYPE_COUNT - 1);
     for (unsigned d = 0; d < ndim; d++) shape[d] = take(b, 5);
     tp_saved *v = tp_put_list(f, values, NULL), *facts = tp_put_list(f, v, NULL);
-    put_int(f, facts, kind), put_int(f, facts, dtype), put_int(f, facts, of),
-        put_int(f, facts, kind == TPI_VALUE_VIEW ? 4 * (int64_t)take(b, 4) : 0), put_int(f, facts, 0);
+    put_int(f, facts, kind);
+    put_int(f, facts, dtype);
+    put_int(f, facts, of);
+    put_int(f, facts, kind == TPI_VALUE_VIEW ? 4 * (int64_t)take(b, 4) : 0);
+    put_int(f, facts, 0);
     tp_saved *sizes = tp_put_list(f, v, NULL), *strides = tp_put_list(f, v, NULL);
     int64_t contiguous[4];
     for (unsigned d = ndim; d-- > 0; step *= shape[d] > 1 ? shape[d] : 1) contiguous[d] = step;
-    for (unsigned d = 0; d < ndim; d++)
-        put_int(f, sizes, shape[d]),
-            put_int(f, strides, kind == TPI_VALUE_VIEW && take(b, 2) ? take(b, 4) : contiguous[d]);
+    for (unsigned d = 0; d < ndim; d++) {
+        put_int(f, sizes, shape[d]);
+        put_int(f, strides, kind == TPI_VALUE_VIEW && take(b, 2) ? take(b, 4) : contiguous[d]);
+    }
     if (kind != TPI_VALUE_OUTSIDE && kind != TPI_VALUE_CONSTANT) return;
     tp_tensor *t = tp_ones(tp_ints_view(shape, ndim), .dtype = (tp_dtype)dtype);
     if (t) tp_put_tensor(f, v, NULL, t);
@@ -78,12 +87,15 @@ static void put_argument(bytes *b, tp_file *f, tp_saved *args, tp_saved *in, con
         put_int(f, arg, TP_K_NONE);
     } else if (strstr(type, "Tensor") && list) {
         unsigned n = take(b, 4);
-        put_int(f, arg, TP_K_TENSORS), put_int(f, arg, n);
+        put_int(f, arg, TP_K_TENSORS);
+        put_int(f, arg, n);
         for (; n > 0; n--) put_int(f, in, (int64_t)take(b, nvalues + 1) - (take(b, 8) == 0));
     } else if (strstr(type, "Tensor") || (strstr(type, "Operand") && take(b, 3))) {
-        put_int(f, arg, TP_K_TENSOR), put_int(f, in, take(b, 16) ? (int64_t)take(b, nvalues) : -1);
+        put_int(f, arg, TP_K_TENSOR);
+        put_int(f, in, take(b, 16) ? (int64_t)take(b, nvalues) : -1);
     } else if (strstr(type, "int") && list) {
-        put_int(f, arg, TP_K_INTS), put_numbers(b, f, arg, NULL, 5);
+        put_int(f, arg, TP_K_INTS);
+        put_numbers(b, f, arg, NULL, 5);
     } else if (strstr(type, "float") && list) {
         put_int(f, arg, TP_K_FLOATS);
         tp_saved *floats = tp_put_list(f, arg, NULL);
@@ -91,27 +103,33 @@ static void put_argument(bytes *b, tp_file *f, tp_saved *args, tp_saved *in, con
     } else if (strstr(type, "str")) {
         static const char *const words[] = {"mean", "sum",  "none",    "nearest", "bilinear", "reflect", "ij",
                                             "A",    "amax", "reduced", "zeros",   "i,j->ij",  ""};
-        put_int(f, arg, TP_K_STRING), tp_put_text(f, arg, NULL, words[take(b, sizeof words / sizeof *words)]);
+        put_int(f, arg, TP_K_STRING);
+        tp_put_text(f, arg, NULL, words[take(b, sizeof words / sizeof *words)]);
     } else if (strstr(type, "dtype")) {
-        put_int(f, arg, TP_K_DTYPE), put_int(f, arg, 1 + take(b, TP_DTYPE_COUNT - 1));
+        put_int(f, arg, TP_K_DTYPE);
+        put_int(f, arg, 1 + take(b, TP_DTYPE_COUNT - 1));
     } else if (strstr(type, "device")) {
         put_int(f, arg, TP_K_DEVICE);
     } else if (strstr(type, "layout")) {
-        put_int(f, arg, TP_K_LAYOUT), put_int(f, arg, take(b, 17));
+        put_int(f, arg, TP_K_LAYOUT);
+        put_int(f, arg, take(b, 17));
     } else if (strstr(type, "Scalar") && list) {
         put_int(f, arg, TP_K_SCALARS);
         tp_saved *scalars = tp_put_list(f, arg, NULL);
         for (unsigned n = take(b, 4); n > 0; n--) put_scalar(b, f, scalars);
     } else if (strstr(type, "int") || strstr(type, "bool")) {
-        put_int(f, arg, TP_K_SCALAR), put_int(f, arg, number(b));
+        put_int(f, arg, TP_K_SCALAR);
+        put_int(f, arg, number(b));
     } else {
-        put_int(f, arg, TP_K_SCALAR), put_scalar(b, f, arg);
+        put_int(f, arg, TP_K_SCALAR);
+        put_scalar(b, f, arg);
     }
 }
 
 static void put_call(bytes *b, tp_file *f, tp_saved *step, tp_saved *in, unsigned nvalues, tp_saved *out) {
     const tp_operator *op = tp_operator_at(take(b, (unsigned)tp_operator_count()));
-    tp_put_text(f, step, "kind", "call"), tp_put_text(f, step, "op", op->name);
+    tp_put_text(f, step, "kind", "call");
+    tp_put_text(f, step, "op", op->name);
     tp_saved *args = tp_put_list(f, step, "args");
     for (int64_t i = 0; i < op->nargs; i++) put_argument(b, f, args, in, op->args[i].type, nvalues);
     for (int64_t i = 0; i < op->nresults; i++) put_int(f, out, take(b, nvalues));
@@ -132,7 +150,8 @@ static void put_kernel(bytes *b, tp_file *f, tp_saved *step, tp_saved *in, unsig
     const char *const names[] = {map->name, fold->name, scan->name, "", ""};
     const int ins[] = {map->nin, 1, 1, 1, 0}, outs[] = {1, fold->nout, scan->nout, 1, 1},
               params[] = {map->nparam, fold->nparam, scan->nparam, 0, 0};
-    tp_put_text(f, step, "kind", words[kind]), tp_put_text(f, step, "op", names[kind]);
+    tp_put_text(f, step, "kind", words[kind]);
+    tp_put_text(f, step, "op", names[kind]);
     tp_saved *numbers = kind == 0 || kind == 4 ? tp_put_list(f, step, "numbers") : NULL,
              *given = kind < 3 ? tp_put_list(f, step, "params") : NULL;
     for (int i = 0; i < ins[kind]; i++) put_int(f, in, kind || take(b, 4) ? (int64_t)take(b, nvalues) : -1);
@@ -145,8 +164,8 @@ static void put_kernel(bytes *b, tp_file *f, tp_saved *step, tp_saved *in, unsig
         for (unsigned n = kind == 2 ? 1 : take(b, 4); n > 0; n--)
             put_int(f, dims, take(b, 8) ? (int64_t)take(b, 4) - 1 : number(b));
     }
-    tp_put_number(f, step, "keepdim", tp_int(take(b, 2))),
-        tp_put_number(f, step, "dtype", tp_int(take(b, TP_DTYPE_COUNT)));
+    tp_put_number(f, step, "keepdim", tp_int(take(b, 2)));
+    tp_put_number(f, step, "dtype", tp_int(take(b, TP_DTYPE_COUNT)));
 }
 
 static tp_file *make_document(bytes *b, unsigned *ninputs) {
@@ -159,7 +178,10 @@ static tp_file *make_document(bytes *b, unsigned *ninputs) {
     for (unsigned i = 0; i < n; i++) {
         unsigned kind = i == 0 ? TPI_VALUE_INPUT : kinds[take(b, sizeof kinds / sizeof *kinds)];
         put_value(b, f, values, kind, kind == TPI_VALUE_VIEW ? take(b, i) : kind == TPI_VALUE_INPUT ? *ninputs : 0);
-        if (kind == TPI_VALUE_INPUT) put_int(f, inputs, i), ++*ninputs;
+        if (kind == TPI_VALUE_INPUT) {
+            put_int(f, inputs, i);
+            ++*ninputs;
+        }
     }
     for (unsigned k = 1 + take(b, MOST_STEPS); k > 0; k--) {
         tp_saved *step = tp_put_dict(f, steps, NULL), *in = tp_put_list(f, step, "in"),

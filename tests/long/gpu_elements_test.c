@@ -27,7 +27,9 @@ static _Alignas(64) char inputs[TPI_CTYPES][SLOTS][ROOM];
 static double real_value(int slot, int i) {
     static const double special[] = {0, 1, -1, 0.5, 2, INFINITY, -INFINITY, NAN};
     uint32_t h = (uint32_t)(i * 2654435761u) ^ (uint32_t)(slot * 40503u + 977u);
-    h ^= h >> 13, h *= 0x85ebca6bu, h ^= h >> 16;
+    h ^= h >> 13;
+    h *= 0x85ebca6bu;
+    h ^= h >> 16;
     double unit = (h & 0xffff) / 65536.0;
     if (i >= N - 8 && slot == 0) return special[i - (N - 8)];
     return i < 16 ? 0.02 + 0.96 * unit : i < 32 ? 1 + 4 * unit : 6 * unit - 3;
@@ -158,7 +160,9 @@ static int run_job(const job *j) {
         op->fn[tpi_cpu_isa][j->type](N, args, params + 8 * o);
         failed += !check_op(j, o, got + (size_t)o * ROOM, want);
     }
-    ops->free(device, out, bytes), ops->free(device, in, sizeof inputs), ops->free(device, p, param_bytes);
+    ops->free(device, out, bytes);
+    ops->free(device, in, sizeof inputs);
+    ops->free(device, p, param_bytes);
     tpi_mfree(params);
     tpi_mfree(got);
     return failed;
@@ -171,10 +175,14 @@ static void every_map_in_every_type(void **state) {
     fill_inputs();
     for (const tpi_family *f = tpi_families; f->maps; f++)
         for (int c = 0; c < TPI_CTYPES; c++) {
-            j.type = (tpi_ctype)c, j.n = 0;
+            j.type = (tpi_ctype)c;
+            j.n = 0;
             for (const tpi_map_op *const *m = f->maps; *m; m++)
                 if ((*m)->source[c] && j.n < MAX_OPS) j.op[j.n++] = *m;
-            if (j.n) failed += run_job(&j), count += j.n;
+            if (j.n) {
+                failed += run_job(&j);
+                count += j.n;
+            }
         }
     print_message("%d texts\n", count);
     assert_true(count > 500);

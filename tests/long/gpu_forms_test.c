@@ -58,8 +58,10 @@ static void compile_axes(const target *t, const char *name, tp_dtype dtype, bool
                            .source = source[c],
                            .define = kernel,
                            .text = text};
-    for (int k = 0; k < nout; k++)
-        f.out_type[k] = out_type[k], f.out[k] = (uint8_t)tpi_result_dtype(out_type[k], result);
+    for (int k = 0; k < nout; k++) {
+        f.out_type[k] = out_type[k];
+        f.out[k] = (uint8_t)tpi_result_dtype(out_type[k], result);
+    }
     compile(t, name, tpi_gpu_axes_source, &f);
 }
 

@@ -77,12 +77,15 @@ static bool put_family(tpi_text *t, const void *context) {
                                         "return fmod(x, (float)y); }\n");
     int number = 0;
     for (const tpi_map_op *const *m = f->family->maps; *m && ok; m++)
-        if ((*m)->source[c])
-            map_calls(calls, sizeof calls, *m, c), ok = put_operator(t, number++, (*m)->source[c], (*m)->nparam, calls);
+        if ((*m)->source[c]) {
+            map_calls(calls, sizeof calls, *m, c);
+            ok = put_operator(t, number++, (*m)->source[c], (*m)->nparam, calls);
+        }
     for (const tpi_fold_op *const *o = f->family->folds; *o && ok; o++)
-        if ((*o)->source[c])
-            fold_calls(calls, sizeof calls, (*o)->nout, true, false),
-                ok = put_operator(t, number++, (*o)->source[c], (*o)->nparam, calls);
+        if ((*o)->source[c]) {
+            fold_calls(calls, sizeof calls, (*o)->nout, true, false);
+            ok = put_operator(t, number++, (*o)->source[c], (*o)->nparam, calls);
+        }
     for (const tpi_scan_op *const *o = f->family->scans; *o && ok; o++) {
         if (!(*o)->source[c]) continue;
         fold_calls(calls, sizeof calls, (*o)->nout, strstr((*o)->source[c], "op_merge(") != NULL, true);

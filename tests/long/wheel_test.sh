@@ -14,7 +14,7 @@ git -C "$TAPER_SOURCE_DIR" ls-files -z | (cd "$TAPER_SOURCE_DIR" && xargs -0 cp 
 cd "$scratch/sources"
 tools/dist.sh || fail "make dist returned $?"
 checksum=$(sha256sum dist/taper_ml-*.tar.gz | cut -d ' ' -f 1)
-for recipe in dist/recipes/easybuild/*.eb dist/recipes/spack/packages/taper/package.py dist/recipes/conda/meta.yaml; do
+for recipe in dist/recipes/easybuild/*.eb dist/recipes/spack/packages/taper/package.py dist/recipes/conda/recipe.yaml; do
     grep -q "$checksum" "$recipe" || fail "$recipe does not name the archive's checksum"
 done
 tar -xzf dist/taper_ml-*.tar.gz -C "$scratch"

@@ -445,7 +445,8 @@ class Recorded:
                 for c in json.load(file)["cases"]
                 if c["dtype"] in ("float32", "int64", "bool", "complex64") and self.function(c["op"])
             ]
-        self.arrays = np.load(folder / "arrays.npz")
+        with np.load(folder / "arrays.npz") as file:  # by name, since a read of the file unpacks anew
+            self.arrays = dict(file)
 
     def function(self, name):
         value = torch
@@ -514,6 +515,7 @@ def main(seed, calls, first=0):
         file.truncate(8)
         at = mmap.mmap(file.fileno(), 8)
     targets, kinds, recorded = names(), signatures(), Recorded()
+    gc.freeze()  # the cases, which every collection would walk
     returned = raised = 0
     for i in range(first - first % BLOCK, calls):
         if i % BLOCK == 0:

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -12,24 +11,16 @@ from taper._launch.options import free_port
 PROGRAMS = Path(__file__).parent / "rank_programs"
 
 
-def program_after(begin, program):
-    """The text of a program of rank_programs/ that begins with `begin` instead of its first line, the import of its own
-    beginning."""
-    first, rest = (PROGRAMS / program).read_text().split("\n", 1)
-    assert "_begin import" in first
-    return begin + rest
+def python_path():
+    """PYTHONPATH with rank_programs/, where programs of all folders find what they share."""
+    return os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(PROGRAMS)])
 
 
 class Ranks:
-    """Processes that run one program, each with torchrun's variables; what they write goes to files in `folder`.
+    """Processes that run one program of rank_programs/ ("ddp/ways.py"), each with torchrun's variables; what they write
+    goes to files in `folder`. The variables named in `numbered` hold the rank's number too."""
 
-    The program is a file of rank_programs/ ("ddp/ways.py"), or the text of one that a test puts together."""
-
-    def __init__(self, n, program, folder, variables=None, arguments=(), absent=()):
-        script = PROGRAMS / program
-        if not program.endswith(".py"):
-            script = folder / "program.py"
-            script.write_text(textwrap.dedent(program))
+    def __init__(self, n, program, folder, variables=None, arguments=(), absent=(), numbered=()):
         self.n, self.files, self.started = n, [folder / f"rank{i}.txt" for i in range(n)], time.monotonic()
         common = {
             **os.environ,
@@ -38,16 +29,17 @@ class Ranks:
             "WORLD_SIZE": str(n),
             "OMP_NUM_THREADS": "1",
             "PYTHONUNBUFFERED": "1",
+            "PYTHONPATH": python_path(),
             "TAPER_JOB_SECRET": os.urandom(32).hex(),
             **(variables or {}),
         }
-        command = [sys.executable, "-m", "taper", "run", str(script), *arguments]
+        command = [sys.executable, "-m", "taper", "run", str(PROGRAMS / program), *map(str, arguments)]
         self.processes = [
             subprocess.Popen(
                 command if i not in absent else ["true"],
                 stdout=open(self.files[i], "w"),
                 stderr=subprocess.STDOUT,
-                env={**common, "RANK": str(i), "LOCAL_RANK": str(i)},
+                env={**common, **dict.fromkeys(("RANK", "LOCAL_RANK", *numbered), str(i))},
             )
             for i in range(n)
         ]
@@ -60,10 +52,21 @@ class Ranks:
                 statuses.append(process.wait(max(until - time.monotonic(), 0.01)))
             except subprocess.TimeoutExpired:
                 statuses.append(None)
+        self.kill()
+        return statuses, self.texts()
+
+    def wait_well(self, timeout=120):
+        """All ranks must end well; what each wrote."""
+        statuses, texts = self.wait(timeout)
+        assert statuses == [0] * self.n, "\n".join(
+            f"-- rank {i}, status {s}\n{t}" for i, (s, t) in enumerate(zip(statuses, texts))
+        )
+        return texts
+
+    def kill(self):
         for process in self.processes:
             process.kill()
             process.wait()
-        return statuses, self.texts()
 
     def texts(self):
         return [file.read_text() for file in self.files]
@@ -78,8 +81,4 @@ class Ranks:
 
 def run_ranks(n, program, folder, timeout=120, **options):
     """All ranks must end well; what each wrote."""
-    statuses, texts = Ranks(n, program, folder, **options).wait(timeout)
-    assert statuses == [0] * n, "\n".join(
-        f"-- rank {i}, status {s}\n{t}" for i, (s, t) in enumerate(zip(statuses, texts))
-    )
-    return texts
+    return Ranks(n, program, folder, **options).wait_well(timeout)

@@ -529,6 +529,17 @@ def test_each_device_has_a_generator():
     assert gpu.default_generators[0].initial_seed() == gpu.initial_seed() != 7
 
 
+def test_a_call_that_goes_by_the_host_draws_from_the_devices_generator():
+    """No kernel knows uint16, so the CPU's function fills it."""
+    gpu.manual_seed(7)
+    host = torch.get_rng_state()
+    first = torch.zeros(8, dtype=torch.uint16, device=KIND).random_(0, 100).cpu()
+    assert torch.equal(torch.get_rng_state(), host)
+    assert gpu.default_generators[0].get_offset() > 0
+    gpu.manual_seed(7)
+    assert torch.equal(torch.zeros(8, dtype=torch.uint16, device=KIND).random_(0, 100).cpu(), first)
+
+
 # ---- Modules, mixed precision ----
 def test_a_module_moves_and_trains():
     torch.manual_seed(0)
@@ -694,12 +705,138 @@ def test_info_lists_devices_and_libraries():
     )
 
 
-def test_profiles_hold_work_on_the_device_against_nothing():
+def test_taper_profile_holds_operators_and_kernels_against_the_device():
     script = "import torch\na = torch.ones(64, 64, device='KIND')\nfor _ in range(3):\n    b = a @ a\nb.sum().item()"
     done = subprocess.run(
         [sys.executable, "-m", "taper", "profile", "-c", script.replace("KIND", KIND)], capture_output=True, text=True
     )
-    row = next(line for line in done.stdout.splitlines() if line.startswith("mm "))
-    assert row.split()[1] == "3" and row.split()[5] == row.split()[7] == "-" and row.count("%") == 1, (
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("the GPU, ") and "GB/s" in line and "GFLOP/s in float32" in line for line in lines), (
         done.stdout + done.stderr
     )
+    row = next(line for line in lines if line.startswith("mm "))
+    assert row.split()[1] == "3" and row.count("%") == 3, done.stdout  # its share, and of both limits
+    kernels = lines[next(i for i, line in enumerate(lines) if line.startswith("kernel ")) + 1 :]
+    shares = [float(line[60:67].rstrip("%")) for line in kernels if "%" in line]
+    assert any(line.split()[1] == "3" and line.count("%") == 3 for line in kernels) and abs(sum(shares) - 100) < 1
+
+
+def profiled_step(**settings):
+    x = torch.randn(64, 64, device=KIND, requires_grad=True)
+    (x @ x).relu().sum().backward()
+    with torch.profiler.profile(**settings) as prof:
+        y = (x @ x).relu()
+        y.sum().backward()
+        y.sum().item()
+    return prof
+
+
+def test_profiles_have_the_devices_times():
+    from taper.autograd.profiler_util import DeviceType
+
+    prof = profiled_step(profile_memory=True)
+    events = prof.events()
+    there = [event for event in events if event.device_type is not DeviceType.CPU]
+    relu = next(event for event in events if event.name == "aten::relu")
+    matmul, mm = (next(event for event in events if event.name == f"aten::{name}") for name in ("matmul", "mm"))
+    assert len(relu.kernels) == 1 and relu.kernels[0].name in {event.name for event in there}
+    assert relu.self_device_time_total == relu.device_time_total == relu.kernels[0].duration > 0
+    assert matmul.self_device_time_total == 0 and matmul.device_time_total == mm.self_device_time_total > 0
+    assert relu.cuda_time_total == relu.device_time_total and relu.use_device == KIND
+    assert mm.device_memory_usage == 64 * 64 * 4 and mm.cpu_memory_usage == 0
+    table = prof.key_averages().table(sort_by="self_cuda_time_total", row_limit=5)
+    for column in ("Self %s", "Self %s %%", "%s total", "%s time avg", "%s Mem", "Self %s Mem"):
+        assert column % KIND.upper() in table.splitlines()[1], table
+    total = sum(event.self_device_time_total for event in there)
+    assert f"Self {KIND.upper()} time total: " in table and total > 0
+    owned = sum(event.self_device_time_total for event in events if event.device_type is DeviceType.CPU)
+    launched = sum(event.self_device_time_total for event in there if event.linked_correlation_id)
+    assert abs(owned - launched) <= 1e-6 * total  # item() is no operator
+    rows = {(row.key, row.device_type): row for row in prof.key_averages()}
+    assert rows["aten::mm", DeviceType.CPU].count == 3 and rows["aten::mm", DeviceType.CPU].device_time_total > 0
+    cpu_alone = profiled_step(activities=[torch.profiler.ProfilerActivity.CPU])
+    assert all(event.device_type is DeviceType.CPU and not event.kernels for event in cpu_alone.events())
+
+
+def test_traces_have_rows_for_streams(tmp_path):
+    import json
+
+    prof = profiled_step(profile_memory=True)
+    path = tmp_path / "trace.json"
+    prof.export_chrome_trace(str(path))
+    trace = json.loads(path.read_text())
+    rows = trace["traceEvents"]
+    kernels = [row for row in rows if row.get("cat") == "kernel"]
+    copies = [row for row in rows if row.get("cat") == "gpu_memcpy"]
+    calls = {row["args"]["External id"]: row for row in rows if row.get("cat") == "cpu_op"}
+    assert kernels and copies and all(row["pid"] == 0 and row["dur"] >= 0 for row in kernels + copies)
+    assert calls[kernels[0]["args"]["External id"]]["name"] == "aten::mm"
+    assert copies[-1]["args"]["bytes"] > 0
+    lanes = {(row["pid"], row["tid"]) for row in kernels}
+    named = {(row["pid"], row["tid"]) for row in rows if row["name"] == "thread_name"}
+    assert lanes <= named and {"GPU 0"} <= {row["args"].get("labels") for row in rows if row["ph"] == "M"}
+    arrows = [row for row in rows if row.get("cat") == "ac2g"]
+    assert len(arrows) == 2 * len([row for row in kernels + copies if "External id" in row["args"]])
+    assert trace["deviceProperties"][0]["name"] == gpu.get_device_name()
+    assert any(row["name"] == "[memory]" and row["args"]["Device Id"] == 0 for row in rows)
+
+
+def takes_memory():
+    return torch.empty(12345, dtype=torch.uint8, device=KIND)
+
+
+def test_snapshots_have_stacks(tmp_path):
+    gpu.memory._record_memory_history()
+    try:
+        kept, gone = takes_memory(), takes_memory()
+        addresses = kept.data_ptr(), gone.data_ptr()
+        del gone
+        path = tmp_path / "snapshot.pickle"
+        gpu.memory._dump_snapshot(str(path))
+    finally:
+        gpu.memory._record_memory_history(None)
+    snapshot = pickle.loads(path.read_bytes())
+    blocks = {block["address"]: block for segment in snapshot["segments"] for block in segment["blocks"]}
+    frames = blocks[addresses[0]]["frames"]
+    assert frames[0]["name"] == "takes_memory" and frames[1]["name"] == "test_snapshots_have_stacks"
+    assert frames[0]["filename"] == __file__ and frames[0]["line"] == takes_memory.__code__.co_firstlineno + 1
+    happened = [(entry["action"], entry["addr"]) for entry in snapshot["device_traces"][0]]
+    assert happened == [
+        ("alloc", addresses[0]),
+        ("alloc", addresses[1]),
+        ("free_requested", addresses[1]),
+        ("free_completed", addresses[1]),
+    ]
+    freed = snapshot["device_traces"][0][2]
+    assert freed["size"] == 12345 and freed["frames"][0]["name"] == "test_snapshots_have_stacks"
+    assert gpu.memory._snapshot()["device_traces"][0] == []
+    gpu.memory._record_memory_history("state", context="alloc", max_entries=1)
+    kept = takes_memory()
+    assert gpu.memory._snapshot()["device_traces"][0] == []
+    gpu.memory._record_memory_history(None)
+    for wrong in ({"enabled": "some"}, {"context": "none"}, {"stacks": "c"}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            gpu.memory._record_memory_history(**wrong)
+
+
+def test_products_of_8_bit_numbers():
+    a, b = (torch.randint(-128, 128, shape).to(torch.int8) for shape in ((17, 32), (32, 16)))
+    wanted = a.int() @ b.int()
+    assert torch._int_mm(a.to(KIND), b.to(KIND)).cpu().equal(wanted)
+    assert torch._int_mm(a.to(KIND), b.t().contiguous().t().to(KIND)).cpu().equal(wanted)
+    x, y = torch.randn(17, 32).to(torch.float8_e4m3fn), torch.randn(16, 32).to(torch.float8_e4m3fn).t()
+    one, two = torch.tensor(0.5), torch.tensor(3.0)
+    exact = x.float() @ y.float() * 1.5
+    exactly = 1e-3 if KIND == "cuda" else 1e-5  # cuBLASLt's sums of float8 products have some 14 bits on an H200
+    for dtype, tolerance in ((torch.float32, exactly), (torch.bfloat16, 1e-2)):
+        got = torch._scaled_mm(x.to(KIND), y.to(KIND), one.to(KIND), two.to(KIND), out_dtype=dtype)
+        assert got.dtype is dtype and torch.allclose(got.cpu().float(), exact, tolerance, 10 * tolerance)
+    rows, columns = torch.rand(17, 1), torch.rand(1, 16)
+    got = torch._scaled_mm(x.to(KIND), y.to(KIND), rows.to(KIND), columns.to(KIND), out_dtype=torch.float32)
+    assert torch.allclose(got.cpu(), x.float() @ y.float() * rows * columns, exactly, 10 * exactly)
+    weight, scales = torch.randint(-128, 128, (24, 32)).to(torch.int8), torch.rand(24).to(torch.bfloat16)
+    for vectors in (1, 5, 40):
+        z = torch.randn(vectors, 32).to(torch.bfloat16)
+        wanted = (z.float() @ weight.float().t() * scales.float()).to(torch.bfloat16)
+        got = torch._weight_int8pack_mm(z.to(KIND), weight.to(KIND), scales.to(KIND))
+        assert got.dtype is torch.bfloat16 and torch.allclose(got.cpu().float(), wanted.float(), 2e-2, 1)

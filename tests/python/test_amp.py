@@ -98,7 +98,7 @@ def test_settings():
     assert torch.is_autocast_cache_enabled()
     with pytest.warns(DeprecationWarning, match="is_autocast_enabled"):
         assert torch.is_autocast_cpu_enabled() is False
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="get_autocast_dtype"):
         assert torch.get_autocast_cpu_dtype() == torch.bfloat16
     assert torch.amp.is_autocast_available("cpu") and not torch.amp.is_autocast_available("meta")
     with pytest.raises(RuntimeError, match="device"):

@@ -459,7 +459,9 @@ def test_mutation_on_saved_tensors_can_be_allowed():
 def test_increment_version_passes_over_inference_tensors():
     with torch.inference_mode():
         x = torch.ones(2)
-    graph.increment_version([x])
+    plain = torch.ones(2)
+    graph.increment_version([x, plain])
+    assert plain._version == 1
 
 
 def test_multi_grad_hook():
@@ -879,3 +881,23 @@ def test_a_view_can_be_taken_of_another_tensor():
     )
     whole = view._rev_view_func_unsafe(view.detach())
     assert torch.equal(whole, base) and whole.stride() == base.stride()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: y.eq_(2),
+        lambda y: y.gt_(torch.ones(3)),
+        lambda y: y.logical_not_(),
+        lambda y: y.floor_divide_(2),
+        lambda y: y.heaviside_(torch.ones(3)),
+    ],
+)
+def test_a_write_without_a_derivative_ends_the_history(write):
+    x = torch.ones(3, requires_grad=True)
+    y = write(x * 2)
+    (y.sum() + x.sum()).backward()
+    assert x.grad.tolist() == [1.0, 1.0, 1.0]
+    base = x * 2
+    write(base[:])
+    assert torch.autograd.grad(base.sum(), x)[0].tolist() == [0.0, 0.0, 0.0]

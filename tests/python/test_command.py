@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from taper import _command, _doctor, _report
+import taper
+from taper import _command, _doctor, _report, _scaling, _topology
 
 
 def command(*arguments, **options):
@@ -82,6 +83,45 @@ def test_info_as_json():
     found = json.loads(out)
     assert status == 0 and found["taper"] == _report.version() and found["devices"][0] == "cpu"
     assert {"name", "version", "file"} <= set(found["libraries"][0]) and set(found["accelerators"]) == {"cuda", "xpu"}
+
+
+def test_info_tells_cores_caches_and_nodes(tmp_path):
+    files = {f"cpu/cpu{p}/topology/thread_siblings_list": f"{p % 4},{p % 4 + 4}" for p in range(8)}
+    for p in range(8):
+        for index, (level, kind, size, shared) in enumerate(
+            [
+                (1, "Data", "48K", f"{p % 4},{p % 4 + 4}"),
+                (1, "Instruction", "32K", str(p)),
+                (3, "Unified", "32M", "0-7"),
+            ]
+        ):
+            cache = {"level": level, "type": kind, "size": size, "shared_cpu_list": shared}
+            files.update({f"cpu/cpu{p}/cache/index{index}/{name}": str(text) for name, text in cache.items()})
+    files |= {"node/online": "0-1", "node/node0/cpulist": "0-1,4-5", "node/node1/cpulist": "2-3,6-7"}
+    files["node/node0/meminfo"] = "Node 0 MemTotal:  1048576 kB"
+    for name, text in files.items():
+        path = tmp_path / "sys/devices/system" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    told = dict(_topology.rows(_topology.topology([0, 1, 2, 4, 5], str(tmp_path))))
+    assert told["cores"] == "3, 1 to 2 hardware threads each (processors 0-2,4-5)"
+    assert told["caches"] == "level 1: 3 of 48 KiB, level 3: 1 of 32 MiB"
+    assert told["NUMA node 0"] == "processors 0-1,4-5, 1 GiB" and told["NUMA node 1"] == "processors 2"
+    assert dict(_topology.rows(_topology.topology([0, 1], str(tmp_path / "nothing")))) == {
+        "cores": "2 (processors 0-1)"
+    }
+
+
+def test_scaling_is_measured_at_each_number_of_threads():
+    assert _scaling.counts_up_to(1) == [1] and _scaling.counts_up_to(6) == [1, 2, 4, 6]
+    seen = []
+    before = taper.get_num_threads()
+    rows = {"a row": lambda t: lambda: seen.append(t.get_num_threads())}
+    found = _scaling.measure([1, 2, 3], rounds=1, seconds=0, rows=rows)
+    assert list(found["a row"]) == ["1", "2", "3"] and set(seen) == {1, 2, 3} and taper.get_num_threads() == before
+    assert "a row" in _scaling.table({"a row": {"1": 20.0, "2": 10.0}}) and "2.0" in _scaling.table(
+        {"a row": {"1": 20.0, "2": 10.0}}
+    )
 
 
 def test_the_man_page_has_every_command():

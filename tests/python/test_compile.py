@@ -871,3 +871,14 @@ for _ in range(2):
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
+
+
+def test_modes_say_how_steps_on_a_gpu_are_started():
+    from taper import _dynamo
+
+    found = [_dynamo._replay(mode, None) for mode in (None, *_dynamo._MODES)]
+    assert found == [0, 0, 0, 1, 2, 1]
+    assert [_dynamo._replay(None, {"triton.cudagraphs": on}) for on in (True, False)] == [1, 2]
+    for mode in (None, *_dynamo._MODES):
+        double = torch.compile(lambda x: x * 2 + 1, mode=mode)
+        assert all(torch.equal(double(x), x * 2 + 1) for x in (torch.randn(5) for _ in range(4)))

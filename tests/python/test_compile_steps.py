@@ -293,7 +293,7 @@ def test_what_a_graph_cannot_repeat():
     refused(values, "looked at")
     refused(schedule, "schedule takes a step")
     refused(hooks, "hooks")
-    refused(scaled, ".")
+    refused(scaled, "a value of a tensor is looked at")
 
 
 def test_options_that_the_step_reads_itself():

@@ -41,6 +41,14 @@ TORCH_LIBRARY(cpp_extension_test, m) {
     m.def("cube(Tensor x) -> Tensor", [](const at::Tensor &x) { return Cube::apply(x); });
     m.def("plus", [](at::Tensor x, int64_t n, c10::optional<double> more) { return x + n + more.value_or(0); });
     m.def("squares(Tensor x) -> Tensor");
+    m.def("scaled", [](const c10::Dict<std::string, at::Tensor> &all, const std::vector<std::tuple<std::string, double>> &by) {
+        c10::Dict<std::string, at::Tensor> scaled;
+        for (const auto &item : by) scaled.insert(std::get<0>(item), all.at(std::get<0>(item)) * std::get<1>(item));
+        return scaled;
+    });
+    m.def("shape", [](std::array<int64_t, 2> shape, std::unordered_map<int64_t, bool> ones) {
+        return std::make_tuple(shape, ones[1] ? torch::ones(shape) : torch::zeros(shape));
+    });
 }
 TORCH_LIBRARY_IMPL(cpp_extension_test, CPU, m) { m.impl("squares", &squares); }
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
@@ -87,6 +95,18 @@ def test_operators_are_under_torch_ops(extension):
     assert torch.ops.cpp_extension_test.plus(torch.ones(1), 2, None).item() == 3.0
     assert torch.ops.cpp_extension_test.plus(torch.ones(1), 2, 0.5).item() == 3.5
     assert torch.ops.cpp_extension_test.squares(torch.tensor([3.0])).item() == 9.0
+
+
+def test_dicts_and_tuples_travel_both_ways(extension):
+    ops = torch.ops.cpp_extension_test
+    scaled = ops.scaled({"a": torch.ones(1), "b": torch.ones(2)}, [("b", 2.0), ("a", 3.0)])
+    assert {key: t.tolist() for key, t in scaled.items()} == {"b": [2.0, 2.0], "a": [3.0]}
+    shape, filled = ops.shape([1, 2], {1: True})
+    assert list(shape) == [1, 2] and filled.tolist() == [[1.0, 1.0]]
+    with pytest.raises(RuntimeError, match="Key 'c' is not defined"):
+        ops.scaled({"a": torch.ones(1)}, [("c", 1.0)])
+    with pytest.raises(Exception, match="list of 2 items, got 3"):
+        ops.shape([1, 2, 3], {})
 
 
 def test_cuda_sources_are_refused(tmp_path):

@@ -771,3 +771,74 @@ def test_bools_to_the_power_of_a_bool():
     assert (
         (_B**True).tolist() == [True, False] and (_B**False).tolist() == [True, True] and (_B**True).dtype == torch.bool
     )
+
+
+@pytest.mark.parametrize(
+    "call, kind, words",
+    [
+        ("nn.Linear(3, 2)(d(4, 3))", RuntimeError, "mat1 and mat2 must have the same dtype, but got Double and Float"),
+        ("f(2, 3).t().view(6)", RuntimeError, "view size is not compatible with input tensor's size and stride"),
+        ("torch.dot(f(3), d(3))", RuntimeError, "dot : expected both vectors to have same dtype, but found Float and"),
+        ("f(3).index_add_(0, i(1), d(1))", RuntimeError, "self (Float) and source (Double) must have the same scalar"),
+        ("torch.linspace(0, 1, -1)", RuntimeError, "number of steps must be non-negative"),
+        ("torch.arange(0, 5, -1)", RuntimeError, "upper bound and lower bound inconsistent with step sign"),
+        ("torch.randperm(-1)", RuntimeError, "Trying to create tensor with negative dimension -1: [-1]"),
+        ("torch.bincount(-i(1))", RuntimeError, "bincount only supports 1-d non-negative integral inputs."),
+        ("torch.bincount(f(1))", NotImplementedError, "\"bincount_cpu\" not implemented for 'Float'"),
+        ("torch.mean(i(3))", NotImplementedError, "mean(): could not infer output dtype. Input dtype must be either a"),
+        ("torch.var(i(3))", NotImplementedError, "std and var only support floating point and complex dtypes"),
+        ("torch.norm(i(3))", NotImplementedError, "Expected a floating point or complex tensor as input. Got Long"),
+        ("f(2).to(torch.complex64) < 1", NotImplementedError, "\"lt_cpu\" not implemented for 'ComplexFloat'"),
+        ("f(2) & f(2)", NotImplementedError, "\"bitwise_and_cpu\" not implemented for 'Float'"),
+        ("torch.bernoulli(2 * f(1))", RuntimeError, "Expected p_in >= 0 && p_in <= 1 to be true"),
+        (
+            "torch.multinomial(i(3), 1)",
+            RuntimeError,
+            "multinomial only supports floating-point dtypes for input, got: ",
+        ),
+        ("nn.Embedding(3, 2)(f(2))", RuntimeError, "expected a tensor of int64 or int32, got float32"),
+        ("F.nll_loss(f(2, 3), i(2).int())", RuntimeError, "expected target dtype to be Long or Byte, but got Int"),
+        ("F.cross_entropy(f(2, 3), i(2).int())", RuntimeError, "expected target dtype to be Long or Byte, but got Int"),
+        ("F.nll_loss(f(2, 3), i(2), d(3))", RuntimeError, "expected scalar type Float but found Double"),
+        ("F.binary_cross_entropy(f(2), i(2))", RuntimeError, "Found dtype Long but expected Float"),
+        (
+            "F.binary_cross_entropy_with_logits(f(2), i(2))",
+            RuntimeError,
+            "result type Float can't be cast to the desired",
+        ),
+        (
+            "F.binary_cross_entropy_with_logits(f(2), f(3))",
+            ValueError,
+            "Target size (torch.Size([3])) must be the same",
+        ),
+        ("nn.BatchNorm1d(3)(d(2, 3))", RuntimeError, "mixed dtype (CPU): all inputs must share same datatype."),
+        ("nn.LayerNorm(3)(d(2, 3))", RuntimeError, "mixed dtype (CPU): all inputs must share same datatype."),
+        ("torch.bmm(f(1, 2, 3), f(2, 3, 4))", RuntimeError, "of batch2 tensor to be: [1, 3] but got: [2, 3]."),
+        ("f(3).scatter_(0, i(1), d(1))", RuntimeError, "scatter(): Expected self.dtype to be equal to src.dtype"),
+        ("f(3).index_fill_(0, f(1), 1.0)", IndexError, "Expected dtype int64 for index"),
+        (
+            "f(3).gather(0, i(1, 1))",
+            RuntimeError,
+            "Index tensor must have the same number of dimensions as input tensor",
+        ),
+        ("f(2, 3).split(-1)", RuntimeError, "split expects split_size be non-negative, but got split_size=-1"),
+        ("f(2, 3).narrow(0, 1, 5)", RuntimeError, "start (1) + length (5) exceeds dimension size (2)."),
+        ("torch.topk(f(3), 5)", RuntimeError, "selected index k out of range"),
+        ("torch.view_as_real(f(2))", TypeError, "view_as_real is only supported for complex tensors"),
+        ("torch.polygamma(-1, f(2))", RuntimeError, "polygamma(n, x) does not support negative n."),
+        ("torch.cartesian_prod(f(2, 2))", RuntimeError, "Expect a 1D vector, but got shape [2, 2]"),
+        ("F.relu(3)", TypeError, "relu(): argument 'input' (position 1) must be Tensor, not int"),
+    ],
+)
+def test_common_mistakes_are_told_in_pytorchs_words(call, kind, words):
+    names = {
+        "torch": torch,
+        "nn": torch.nn,
+        "F": torch.nn.functional,
+        "f": torch.ones,
+        "d": lambda *size: torch.ones(*size, dtype=torch.float64),
+        "i": lambda *size: torch.ones(*size, dtype=torch.int64),
+    }
+    with pytest.raises(kind) as raised:
+        eval(call, names)
+    assert type(raised.value) is kind and words in str(raised.value)

@@ -284,9 +284,10 @@ def test_functorch_is_torch_func_by_its_old_names():
     model, x = torch.nn.Linear(3, 2), torch.rand(4, 3)
     with pytest.warns(FutureWarning, match="Please use `torch.func.grad`"):
         assert functorch.grad(torch.sin)(torch.zeros(())).item() == 1
-    with pytest.warns(FutureWarning):
+    with pytest.warns(FutureWarning, match="Please use `torch.func.functional_call`"):
         function, params = functorch.make_functional(model)
-        assert torch.equal(function(params, x), model(x))
+    assert torch.equal(function(params, x), model(x))
+    with pytest.warns(FutureWarning, match="Please use `torch.func.stack_module_state`"):
         stacked, params, buffers = functorch.combine_state_for_ensemble([model, torch.nn.Linear(3, 2)])
     assert torch.vmap(stacked, (0, 0, None))(params, buffers, x).shape == (2, 4, 2)
 

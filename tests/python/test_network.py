@@ -54,7 +54,8 @@ def test_a_stranger_runs_nothing_through_rpc(tmp_path):
     ranks = Ranks(2, "network/rpc.py", tmp_path, variables={"TAPER_JOB_SECRET": SECRET}, arguments=(str(tmp_path),))
     until = time.monotonic() + 60
     while not (tmp_path / "ports").exists():
-        assert time.monotonic() < until and not any(process.poll() for process in ranks.processes), ranks.texts()
+        assert time.monotonic() < until, ranks.texts()
+        assert not any(process.poll() for process in ranks.processes), ranks.texts()
         time.sleep(0.02)
     port, store_port = map(int, (tmp_path / "ports").read_text().split())
     marker = str(tmp_path / "marker")
@@ -102,7 +103,9 @@ def test_a_stranger_cannot_join(tmp_path):
             text=True,
             timeout=60,
         )
-        assert done.returncode != 0 and "DistNetworkError" in done.stderr and cause in done.stderr, done.stderr
+        assert done.returncode != 0, done.stderr
+        assert "DistNetworkError" in done.stderr, done.stderr
+        assert cause in done.stderr, done.stderr
     with pytest.raises(RuntimeError, match="asks for the job's secret"):
         dist.TCPStore(
             "127.0.0.1", int(port), is_master=False, timeout=dist.constants.default_pg_timeout, wait_for_workers=False
@@ -121,13 +124,15 @@ def test_a_stranger_cannot_join(tmp_path):
             "TAPER_JOB_SECRET": SECRET,
         },
     )
-    assert true_one.returncode == 0 and "well" in true_one.stdout, true_one.stderr
+    assert true_one.returncode == 0, true_one.stderr
+    assert "well" in true_one.stdout, true_one.stderr
     assert ranks.wait()[1][0].rstrip().endswith("well"), ranks.texts()
 
 
 def test_one_warning_where_there_is_no_secret(tmp_path):
     texts = run_ranks(3, "network/job.py", tmp_path, variables=NONE)
-    assert sum(text.count(WARNING) for text in texts) == 1 and "TAPER_JOB_SECRET" in texts[0], texts
+    assert sum(text.count(WARNING) for text in texts) == 1, texts
+    assert "TAPER_JOB_SECRET" in texts[0], texts
     assert WARNING not in "".join(run_ranks(3, "network/job.py", tmp_path, variables={"TAPER_JOB_SECRET": SECRET}))
     assert WARNING not in "".join(
         run_ranks(1, "network/job.py", tmp_path, variables=NONE)
@@ -159,9 +164,11 @@ def test_the_launcher_makes_a_secret(tmp_path):
         text=True,
         timeout=120,
     )
-    assert done.returncode == 0 and WARNING not in done.stderr, done.stderr
+    assert done.returncode == 0, done.stderr
+    assert WARNING not in done.stderr, done.stderr
     said = {(tmp_path / name).read_text() for name in ("0.0", "1.0", "0.1", "1.1") if (tmp_path / name).exists()}
-    assert (tmp_path / "0.1").exists() and len(said) == 1
+    assert (tmp_path / "0.1").exists()
+    assert len(said) == 1
     given = subprocess.run(
         [sys.executable, "-m", "taper", "launch", "--no-python", "sh", "-c", "echo $TAPER_JOB_SECRET"],
         capture_output=True,

@@ -10,47 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from ranks import free_port
+from ranks import PROGRAMS, free_port
 
 HERE = Path(__file__).resolve().parents[2] / "packaging"
 SCRIPTS = sorted(path for kind in ("cobalt", "pbs", "slurm") for path in HERE.glob(f"{kind}/*.sh"))
 
-# Starts the ranks of one node, after writing down how it was called. A step of one task per node, as scripts run to
-# prepare, runs once.
-STAND_IN = r"""#!{python}
-import json, os, subprocess, sys
-args, name = sys.argv[1:], os.path.basename(sys.argv[0])
-flags = {{"srun": set(), "mpiexec": {{"-n", "--ppn", "--cpu-bind"}}, "aprun": {{"-n", "-N", "-d", "-j", "-cc", "-e"}}}}[name]
-options, at = {{}}, 0
-while at < len(args) and args[at].startswith("-"):
-    key, equals, value = args[at].partition("=")
-    if not equals and key in flags:
-        at += 1
-        value = args[at]
-    if key == "-e":
-        os.environ.update([value.split("=", 1)])
-    else:
-        options[key] = value
-    at += 1
-with open(os.environ["STAND_IN_LOG"], "a") as file:
-    file.write(json.dumps([name, options, args[at:]]) + "\n")
-count = 1 if options.get("--ntasks-per-node") == "1" or name == "srun" and os.environ.get("SLURM_NTASKS_PER_NODE") == "1" else int(options.get("-n", os.environ.get("SLURM_NTASKS", 1)))
-def variables(i):
-    if name == "srun":
-        return dict(SLURM_PROCID=i, SLURM_LOCALID=i, SLURM_STEP_ID=0, SLURM_STEP_NUM_TASKS=count, SLURM_NODEID=0)
-    return dict(PALS_RANKID=i, PALS_LOCAL_RANKID=i, PALS_SIZE=count, PALS_LOCAL_SIZE=count, PMI_RANK=i, PMI_SIZE=count) if name == "mpiexec" else dict(ALPS_APP_PE=i)
-started = [subprocess.Popen(args[at:], env={{**os.environ, **{{key: str(value) for key, value in variables(i).items()}}}}) for i in range(count)]
-sys.exit(max(process.wait() for process in started))
-"""
 
-PROGRAM = """
-import os, torch, torch.distributed as dist
-dist.init_process_group("gloo")
-x = torch.ones(1)
-dist.all_reduce(x)
-seen = [os.environ[name] for name in ('CUDA_VISIBLE_DEVICES', 'ROCR_VISIBLE_DEVICES', 'HIP_VISIBLE_DEVICES', 'ZE_AFFINITY_MASK') if name in os.environ]
-print(f"rank {dist.get_rank()} sum {int(x.item())} gpu {'+'.join(seen) or '-'}\\n", end="", flush=True)
-"""
+def use_program(name, folder):
+    """The job's train.py is this one of rank_programs/packaging."""
+    shutil.copy(PROGRAMS / "packaging" / f"{name}.py", folder / "train.py")
 
 
 @pytest.fixture
@@ -59,12 +27,13 @@ def machine(tmp_path):
     bin = tmp_path / "bin"
     bin.mkdir()
     for name in ("srun", "mpiexec", "aprun"):
-        (bin / name).write_text(STAND_IN.format(python=sys.executable))
+        stand_in = PROGRAMS / "packaging" / "stand_in.py"
+        (bin / name).write_text(f'#!/bin/sh\nexec {sys.executable} {stand_in} {name} "$@"\n')
     (bin / "taper").write_text(f'#!/bin/sh\nexec {sys.executable} -m taper "$@"\n')
     for file in bin.iterdir():
         file.chmod(0o755)
     (tmp_path / "hosts").write_text("localhost\n")
-    (tmp_path / "train.py").write_text(PROGRAM)
+    use_program("train", tmp_path)
     free = {
         name: value
         for name, value in os.environ.items()
@@ -197,9 +166,7 @@ def test_polaris(machine, tmp_path):
 
 
 def test_aurora(machine, tmp_path):
-    (tmp_path / "train.py").write_text(
-        "import os; print(f\"rank {os.environ['PALS_RANKID']} sum 12 gpu {os.environ['ZE_AFFINITY_MASK']}\\n\", end='')"
-    )
+    use_program("tiles", tmp_path)
     lines, calls = submit("pbs/aurora.sh", machine, tmp_path, SCRIPT="train.py")
     assert sorted(int(line.split()[1]) for line in lines) == list(range(12)) and all(
         line.split()[1] == line.split()[-1] for line in lines
@@ -224,9 +191,7 @@ def test_theta(machine, tmp_path):
 
 
 def test_theta_sets_what_its_page_asks_for(machine, tmp_path):
-    (tmp_path / "train.py").write_text(
-        "import os; print(f\"{os.environ['OMP_NUM_THREADS']} {os.environ['KMP_BLOCKTIME']}\\n\", end='', flush=True)"
-    )
+    use_program("threads", tmp_path)
     lines, _ = submit("cobalt/theta.sh", machine, tmp_path, SCRIPT="train.py")
     assert lines == ["32 0"] * 4
 
@@ -337,7 +302,7 @@ def test_recipes_name_this_version():
     assert (HERE / f"modulefiles/taper/{version}.lua").exists() and (HERE / f"modulefiles/taper/{version}").exists()
     recipes = [
         HERE / "spack/packages/taper/package.py",
-        HERE / "conda/meta.yaml",
+        HERE / "conda/recipe.yaml",
         *(HERE / "easybuild").glob(f"Taper-{version}-*.eb"),
     ]
     assert len(recipes) >= 4
@@ -345,11 +310,42 @@ def test_recipes_name_this_version():
         assert (
             f"taper_ml-{version}.tar.gz" in path.read_text()
             or "taper_ml-%(version)s" in path.read_text()
-            or "taper_ml-{{ version }}" in path.read_text()
+            or "taper_ml-${{ version }}" in path.read_text()
         ), path
         assert version in path.read_text() and "0" * 64 in path.read_text(), (
             path
         )  # `make dist` puts the archive's checksum there
+
+
+def test_a_release_is_tagged_when_all_is_there(tmp_path):
+    """tools/release.sh names what is missing, and makes a tag only when nothing is and it was asked to."""
+    import taper.version
+
+    version = taper.version.taper
+
+    def run(*command, **settings):
+        settings = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", **settings}
+        for who in ("AUTHOR", "COMMITTER"):
+            settings |= {f"GIT_{who}_NAME": "somebody", f"GIT_{who}_EMAIL": "somebody@example.org"}
+        return subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True, text=True)
+
+    for name in ("tools/release.sh", "include/taper/base.h", "CHANGELOG.md", "CITATION.cff", "packaging"):
+        source, target = HERE.parent / name, tmp_path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
+    run("git", "init", "--quiet")
+    changes = tmp_path / "CHANGELOG.md"
+    changes.write_text(f"# Changes\n\n## {version} (unreleased)\n")
+    done = run("tools/release.sh", TAG="1")
+    assert done.returncode == 1 and "not committed" in done.stdout and f"has no section '## {version}" in done.stdout
+    changes.write_text(f"# Changes\n\n## {version} (2026-11-18)\n")
+    run("git", "add", "--all")
+    run("git", "commit", "--quiet", "--message", "all")
+    assert run("tools/release.sh", TAG="").returncode == 0 and run("git", "tag").stdout == ""
+    done = run("tools/release.sh", TAG="1")
+    assert done.returncode == 0 and run("git", "tag").stdout == f"v{version}\n", done.stdout + done.stderr
+    done = run("tools/release.sh", TAG="1")
+    assert done.returncode == 1 and "is there already" in done.stdout
 
 
 @pytest.mark.parametrize("path", sorted((HERE / "easybuild").glob("*.eb")), ids=lambda path: path.stem)

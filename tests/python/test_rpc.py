@@ -1,11 +1,12 @@
 """torch.distributed.rpc, its autograd and its optimiser: calls, references, errors, and gradients that are those of one
 process."""
 
+import os
 import subprocess
 import sys
 
 import pytest
-from ranks import PROGRAMS, run_ranks
+from ranks import PROGRAMS, python_path, run_ranks
 
 
 def test_calls_and_references(tmp_path):
@@ -33,5 +34,7 @@ def test_calls_beside_a_process_group(first, tmp_path):
 
 def test_calls_beside_a_process_group_by_the_launcher():
     command = [sys.executable, "-m", "taper", "launch", "--nproc", "2", str(PROGRAMS / "rpc" / "both.py"), "group"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0 and done.stdout.count("done") == 2, done.stderr
+    variables = {**os.environ, "PYTHONPATH": python_path()}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=variables)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("done") == 2, done.stderr

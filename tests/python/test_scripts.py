@@ -13,7 +13,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLES = os.path.join(HERE, "..", "..", "examples")
-TEXT = os.path.join(EXAMPLES, "data", "shakespeare.txt")
+TEXT = "{data}/shakespeare.txt"
 NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?")
 SCRIPTS = {
     "mnist": [
@@ -45,6 +45,14 @@ SCRIPTS = {
     "gpt": ["--text", TEXT, "--out", "{data}/gpt"],
     "actor_critic": ["--episodes", "20", "--log-interval", "2"],
 }
+
+
+def plays(folder):
+    """The shipped plays as plain text."""
+    os.makedirs(folder, exist_ok=True)
+    with gzip.open(os.path.join(EXAMPLES, "data", "shakespeare.txt.gz")) as packed:
+        with open(os.path.join(folder, "shakespeare.txt"), "wb") as out:
+            out.write(packed.read())
 
 
 def digits(folder, train=1280, test=500):
@@ -85,6 +93,7 @@ def expected(name):
 
 def check(name, tmp_path):
     digits(str(tmp_path))
+    plays(str(tmp_path))
     assert_same_output(output([sys.executable, "-m", "taper", "run"], name, str(tmp_path)), expected(name))
 
 
@@ -107,6 +116,8 @@ def test_dcgan(tmp_path):
 
 def test_gpt_stopped_and_resumed_prints_what_one_left_alone_prints(tmp_path):
     run = [sys.executable, "-m", "taper", "run"]
+    plays(str(tmp_path / "whole"))
+    plays(str(tmp_path / "parts"))
     whole = output(run, "gpt", str(tmp_path / "whole"))
     assert_same_output(whole, expected("gpt"))
     output(run, "gpt", str(tmp_path / "parts"), ["--stop-after", "33"])
@@ -122,5 +133,6 @@ if __name__ == "__main__":
     for script in sys.argv[1:] or SCRIPTS:
         with tempfile.TemporaryDirectory() as place:
             digits(place)
+            plays(place)
             with open(os.path.join(HERE, "scripts", script + ".txt"), "w", encoding="utf-8") as record:
                 record.write(output([sys.executable], script, place))

@@ -9,7 +9,7 @@ import sys
 import pytest
 import taper as torch
 import taper.distributed.checkpoint as dcp
-from ranks import run_ranks
+from ranks import PROGRAMS, run_ranks
 
 
 def test_tensors_in_parts(tmp_path):
@@ -45,7 +45,8 @@ def test_saved_on_four_and_resumed_on_one_two_three(tmp_path):
     curve = [
         float(line) for line in run_ranks(4, "sharding/curve.py", tmp_path, arguments=["begin", str(folder)])[0].split()
     ]
-    assert len(curve) == 4 and sorted(p.name for p in folder.iterdir()) == [
+    assert len(curve) == 4
+    assert sorted(p.name for p in folder.iterdir()) == [
         ".metadata",
         *(f"__{i}_0.distcp" for i in range(4)),
     ]
@@ -80,17 +81,18 @@ def test_one_process_saves_loads_and_replaces(tmp_path):
     got = state(0)
     kept = got["model"]["w"]
     dcp.load(got, checkpoint_id=tmp_path / "a")
-    assert same(got, state(1)) and got["model"]["w"] is kept
+    assert same(got, state(1))
+    assert got["model"]["w"] is kept
     dcp.async_save(state(2), storage_writer=dcp.FileSystemWriter(tmp_path / "a")).result()
     dcp.load(got, storage_reader=dcp.FileSystemReader(tmp_path / "a"))
-    assert same(got, state(2)) and sorted(os.listdir(tmp_path / "a")) == [".metadata", "__0_1.distcp"]
+    assert same(got, state(2))
+    assert sorted(os.listdir(tmp_path / "a")) == [".metadata", "__0_1.distcp"]
     with pytest.raises(dcp.CheckpointException, match="overwrite is False"):
         dcp.save(state(1), storage_writer=dcp.FileSystemWriter(tmp_path / "a", overwrite=False))
     dcp.format_utils.dcp_to_torch_save(tmp_path / "a", tmp_path / "one.pt")
     whole = torch.load(tmp_path / "one.pt")
-    assert torch.equal(whole["model"]["w"], state(2)["model"]["w"]) and whole["opt"]["param_groups"] == [
-        {"lr": 0.2, "params": [0]}
-    ]
+    assert torch.equal(whole["model"]["w"], state(2)["model"]["w"])
+    assert whole["opt"]["param_groups"] == [{"lr": 0.2, "params": [0]}]
     dcp.format_utils.torch_save_to_dcp(tmp_path / "one.pt", tmp_path / "b")
     dcp.load(got, checkpoint_id=tmp_path / "b")
     assert same(got, state(2))
@@ -141,19 +143,8 @@ def test_a_folder_that_pytorch_wrote():
     assert same(got, state(1))
 
 
-KILLED = """
-import os, sys, torch, torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint import filesystem
-write = filesystem.FileSystemWriter.write_metadata
-if sys.argv[2] == "die":
-    filesystem.FileSystemWriter.write_metadata = lambda self, metadata: os._exit(9)
-dcp.save({"w": torch.full((3,), float(sys.argv[3]))}, checkpoint_id=sys.argv[1])
-"""
-
-
 def test_a_save_that_dies_leaves_the_last_one_whole(tmp_path):
-    script, folder = tmp_path / "s.py", tmp_path / "c"
-    script.write_text(KILLED)
+    script, folder = PROGRAMS / "sharding" / "save_and_die.py", tmp_path / "c"
     for how, value, status in (("live", 1, 0), ("die", 2, 9), ("die", 3, 9)):
         assert (
             subprocess.run(
@@ -168,7 +159,8 @@ def test_a_save_that_dies_leaves_the_last_one_whole(tmp_path):
         [sys.executable, "-m", "taper", "run", str(script), str(folder), "live", "4"], check=True, timeout=60
     )
     dcp.load(got, checkpoint_id=folder)
-    assert got["w"].tolist() == [4.0] * 3 and len(list(folder.iterdir())) == 2
+    assert got["w"].tolist() == [4.0] * 3
+    assert len(list(folder.iterdir())) == 2
 
 
 # ---- The plan of a checkpoint: (rank, name, bytes, None or (dtype, whole, offset, size)) ----
@@ -214,7 +206,9 @@ def test_a_tensor_without_elements_is_part_of_a_checkpoint(tmp_path):
     from taper.distributed.checkpoint.state_dict_loader import read_all
 
     found = read_all(reader, reader.read_metadata())
-    assert found["empty"].shape == (0, 3) and found["scalar"].item() == 2 and found["name"] == "x"
+    assert found["empty"].shape == (0, 3)
+    assert found["scalar"].item() == 2
+    assert found["name"] == "x"
 
 
 def test_what_two_boxes_share():

@@ -1,4 +1,5 @@
-"""tools/statements.py finds statements that are chained by commas, and only those, and writes them out."""
+"""tools/statements.py finds statements that are chained by commas, and writes them out, and choices that nest three deep
+on a line; and only those."""
 
 import importlib.util
 from pathlib import Path
@@ -58,3 +59,36 @@ def test_chains_are_written_out():
     assert statements.written_out(code) == (
         "void f(void) {\n    if (n) { /* why */\n        a = 1;\n        b = g(2, 3);\n    }\n    h(a);\n    return b;\n}\n"
     )
+
+
+def nested(body):
+    return statements.nested_choices(statements.masked("static int f(int n) {\n" + body + "\n}\n"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return a ? 1 : b ? 2 : c ? 3 : 4;",
+        "x = a ? b ? c ? 1 : 2 : 3 : 4;",
+        "call(1, a ? f(b ? g(c ? 1 : 2) : 3) : 4);",
+        "int first = 1, x = a ? 1 : (b ? 2 : (c ? 3 : 4));",
+        "if (a ? 1 : b ? 2 : c ? 3 : 4) call();",
+    ],
+)
+def test_choices_three_deep_on_a_line_are_found(body):
+    assert len(nested(body)) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return a ? 1 : b ? 2 : 3;",
+        "call(a ? 1 : 2, b ? 3 : 4, c ? 5 : 6);",
+        "int x = a ? 1 : 2, y = b ? 3 : 4, z = c ? 5 : 6;",
+        "return a   ? 1\n       : b ? 2\n       : c ? 3\n           : 4;",
+        'call("a ? 1 : b ? 2 : c ? 3 : 4"); /* a ? 1 : b ? 2 : c ? 3 : 4 */',
+        "switch (n) {\n    case A: return a ? 1 : 2;\n    }\n    x = b ? 3 : c ? 4 : 5;",
+    ],
+)
+def test_other_choices_are_left_alone(body):
+    assert nested(body) == []

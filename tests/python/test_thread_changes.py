@@ -12,7 +12,7 @@ import taper as torch
 torch.set_num_threads(2)
 mode, rounds = sys.argv[1], 300
 t = torch.randn(200, 200, requires_grad=mode == "backward")
-view = t[1:]
+view = torch.randn(200, 200) if mode == "swap" else t[1:]
 left = threading.Event()
 
 def change():
@@ -28,6 +28,8 @@ def change():
                 t.data = torch.randn(random.choice([3, 200]), 200)
             elif mode == "inplace":
                 t.t_(), t.unsqueeze_(0), t.squeeze_(0)
+            elif mode == "swap":
+                torch.utils.swap_tensors(t, torch.randn(random.choice([3, 200]), 200))
             elif mode == "grad":
                 t.requires_grad_(random.random() < 0.5)
                 t.grad = None
@@ -55,7 +57,7 @@ print("survived")
 """
 
 
-@pytest.mark.parametrize("mode", ["resize", "storage", "set", "data", "inplace", "grad", "backward"])
+@pytest.mark.parametrize("mode", ["resize", "storage", "set", "data", "inplace", "swap", "grad", "backward"])
 def test_changes_by_another_thread_do_not_crash(mode):
     done = subprocess.run([sys.executable, "-c", PROGRAM, mode], capture_output=True, text=True, timeout=300)
     assert done.stdout == "survived\n", (done.returncode, done.stderr[-2000:])

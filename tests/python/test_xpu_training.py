@@ -80,7 +80,7 @@ def test_digits():
 
 
 def characters(n, batch, length):
-    text = (DATA / "shakespeare.txt").read_text()[:20000]
+    text = gzip.open(DATA / "shakespeare.txt.gz", "rt").read()[:20000]
     codes = {c: i for i, c in enumerate(sorted(set(text)))}
     ids = torch.tensor([codes[c] for c in text])
     at = [[(k * batch + b) * 37 % (len(text) - length - 1) for b in range(batch)] for k in range(n)]

@@ -84,7 +84,8 @@ static void run_tables(void) {
         }
         for (const tpi_fold_op *const *op = f->folds; *op; op++) {
             for (int d = 0; d < 3; d++) run_fold(*op, floats[d], d ? 3 : 5);
-            run_fold(*op, TP_INT64, 2), run_fold(*op, TP_BOOL, 2);
+            run_fold(*op, TP_INT64, 2);
+            run_fold(*op, TP_BOOL, 2);
         }
         for (const tpi_scan_op *const *op = f->scans; *op; op++) {
             for (int d = 0; d < 3; d++) run_scan(*op, floats[d]);
@@ -112,7 +113,9 @@ static void run_copies(void) {
             tp_tensor *of = wide ? wide : x;
             tp_tensor *view = of && y ? tpi_alias(of, dims, shape, strides[dims - 2], 0) : NULL;
             if (view) tpi_copy_data(y, view);
-            drop(view), drop(y), drop(wide);
+            drop(view);
+            drop(y);
+            drop(wide);
         }
         drop(x);
     }
@@ -197,8 +200,10 @@ static void run_natives(tp_dtype dtype) {
             if (results[i] && results[i]->requires_grad) tp_backward(tp_sum(results[i]));
         }
         tp_error_clear();
-        tp_argmax(x, .dim = 1), tp_error_clear();
-        tp_nonzero(x), tp_error_clear();
+        tp_argmax(x, .dim = 1);
+        tp_error_clear();
+        tp_nonzero(x);
+        tp_error_clear();
         tp_tensor *heads = tp_zeros(TP_INTS(2, 4, 64, 32), .dtype = dtype);
         tp_set_requires_grad(heads, true);
         tp_tensor *o = tp_scaled_dot_product_attention(heads, heads, heads, .is_causal = true);
@@ -217,29 +222,35 @@ static void run_images(tp_dtype dtype) {
     TP_SCOPE {
         tp_tensor *x = tp_zeros(TP_INTS(2, 8, 16, 16), .dtype = dtype), *weight = tp_zeros(TP_INTS(8), .dtype = dtype),
                   *classes = tp_zeros(TP_INTS(2, 16, 16), .dtype = TP_INT64);
-        tp_set_requires_grad(x, true), tp_set_requires_grad(weight, true);
+        tp_set_requires_grad(x, true);
+        tp_set_requires_grad(weight, true);
         static const char *const modes[] = {"nearest", "bilinear", "bicubic"}, *const pads[] = {"reflect", "replicate",
                                                                                                 "circular"};
         for (int i = 0; i < 3; i++) {
             go_back(tp_interpolate(x, .scale_factor = TP_FLOATS(2, 2), .mode = modes[i]));
             go_back(tp_interpolate(tp_contiguous(x, .memory_format = TP_CHANNELS_LAST), .scale_factor = TP_FLOATS(2, 2),
                                    .mode = modes[i]));
-            if (i)
-                go_back(tp_interpolate(x, .size_ = TP_INTS(8, 8), .mode = modes[i], .antialias = true)),
-                    go_back(tp_interpolate(x, .size_ = TP_INTS(24, 24), .mode = modes[i], .align_corners = 1));
+            if (i) {
+                go_back(tp_interpolate(x, .size_ = TP_INTS(8, 8), .mode = modes[i], .antialias = true));
+                go_back(tp_interpolate(x, .size_ = TP_INTS(24, 24), .mode = modes[i], .align_corners = 1));
+            }
             go_back(tp_pad(x, TP_INTS(1, 1, 1, 1), .mode = pads[i]));
         }
         tp_tensor *grid = tp_zeros(TP_INTS(2, 4, 4, 2), .dtype = dtype);
         tp_set_requires_grad(grid, true);
-        go_back(tp_grid_sample(x, grid)), go_back(tp_grid_sample(x, grid, .align_corners = 1));
+        go_back(tp_grid_sample(x, grid));
+        go_back(tp_grid_sample(x, grid, .align_corners = 1));
         go_back(tp_im2col(x, TP_INTS(3, 3)));
         go_back(tp_cdist(tp_reshape(x, TP_INTS(32, -1)), tp_reshape(x, TP_INTS(32, -1))));
         tp_tensor *square = tp_zeros(TP_INTS(16, 16), .dtype = dtype);
-        tp_linalg_solve_triangular(square, square, false), tp_linalg_solve_triangular(square, square, true),
-            tp_error_clear();
+        tp_linalg_solve_triangular(square, square, false);
+        tp_linalg_solve_triangular(square, square, true);
+        tp_error_clear();
         go_back(tp_adaptive_max_pool2d(x, TP_INTS(4, 4)));
-        go_back(tp_group_norm(x, 4, .weight = weight, .bias = weight)), go_back(tp_group_norm(x, 4));
-        go_back(tp_nll_loss(x, classes)), go_back(tp_cross_entropy(x, classes, .weight = tp_detach(weight)));
+        go_back(tp_group_norm(x, 4, .weight = weight, .bias = weight));
+        go_back(tp_group_norm(x, 4));
+        go_back(tp_nll_loss(x, classes));
+        go_back(tp_cross_entropy(x, classes, .weight = tp_detach(weight)));
     }
 }
 
@@ -255,48 +266,76 @@ static void run_picks(tp_dtype dtype) {
                   *line = tp_zeros(TP_INTS(64), .dtype = TP_INT64);
         static const char *const ways[] = {"sum", "prod", "mean", "amax", "amin"};
         for (int i = 0; i < 10; i++) pass(tp_scatter_reduce(x, 1, index, x, ways[i / 2], .include_self = i % 2 == 0));
-        pass(tp_median(x)), pass(tp_median_dim(x, 1).values), pass(tp_mode(x).values), pass(tp_kthvalue(x, 3).values),
-            pass(tp_unique(x).output), pass(tp_unique_dim(x, 0).output);
-        pass(tp_unique(line).output), pass(tp_unique_consecutive(line).output),
-            pass(tp_one_hot(line, .num_classes = 10)), pass(tp_bincount(line)),
-            pass(tp_bincount(line, .minlength = 4000));
+        pass(tp_median(x));
+        pass(tp_median_dim(x, 1).values);
+        pass(tp_mode(x).values);
+        pass(tp_kthvalue(x, 3).values);
+        pass(tp_unique(x).output);
+        pass(tp_unique_dim(x, 0).output);
+        pass(tp_unique(line).output);
+        pass(tp_unique_consecutive(line).output);
+        pass(tp_one_hot(line, .num_classes = 10));
+        pass(tp_bincount(line));
+        pass(tp_bincount(line, .minlength = 4000));
         for (int right = 0; right < 2; right++) {
             tp_tensor *edges = tp_zeros(TP_INTS(16), .dtype = dtype);
-            pass(tp_searchsorted(edges, x, .right = right)), pass(tp_bucketize(x, edges, .right = right)),
-                pass(tp_bucketize(x, edges, .right = right, .out_int32 = true));
-            pass(tp_bucketize(line, line, .right = right)), pass(tp_isin(line, line, .invert = right)),
-                pass(tp_isin(x, edges, .invert = right));
+            pass(tp_searchsorted(edges, x, .right = right));
+            pass(tp_bucketize(x, edges, .right = right));
+            pass(tp_bucketize(x, edges, .right = right, .out_int32 = true));
+            pass(tp_bucketize(line, line, .right = right));
+            pass(tp_isin(line, line, .invert = right));
+            pass(tp_isin(x, edges, .invert = right));
         }
-        pass(tp_histc(x, .bins = 10, .min = tp_float(0), .max = tp_float(1))),
-            pass(tp_histogram(x, .bins = 10, .range = TP_FLOATS(0, 1)).hist);
+        pass(tp_histc(x, .bins = 10, .min = tp_float(0), .max = tp_float(1)));
+        pass(tp_histogram(x, .bins = 10, .range = TP_FLOATS(0, 1)).hist);
         pass(tp_histogram_bins_tensor(x, tp_zeros(TP_INTS(5), .dtype = dtype)).hist);
-        pass(tp_bernoulli(x)), pass(tp_multinomial(x, 1)), pass(tp_multinomial(x, 3)),
-            pass(tp_multinomial(x, 3, .replacement = true)), pass(tp_randperm(64)), pass(tp_poisson(x));
-        pass(tp_binomial(x, x)), pass(tp__standard_gamma(x)), pass(tp__sample_dirichlet(x)),
-            pass(tp_normal_Tensor_Tensor(x, x)), pass(tp_randint_like(line, 5)), pass(tp_rrelu(x, .training = true));
+        pass(tp_bernoulli(x));
+        pass(tp_multinomial(x, 1));
+        pass(tp_multinomial(x, 3));
+        pass(tp_multinomial(x, 3, .replacement = true));
+        pass(tp_randperm(64));
+        pass(tp_poisson(x));
+        pass(tp_binomial(x, x));
+        pass(tp__standard_gamma(x));
+        pass(tp__sample_dirichlet(x));
+        pass(tp_normal_Tensor_Tensor(x, x));
+        pass(tp_randint_like(line, 5));
+        pass(tp_rrelu(x, .training = true));
         tp_tensor *few = tp_zeros(TP_INTS(4), .dtype = TP_INT64), *several[] = {line, line, NULL, line},
                   *cube = tp_zeros(TP_INTS(16, 16, 128), .dtype = dtype);
         tp_set_requires_grad(cube, true);
-        go_back(tp_index(cube, tp_list(2, several))), go_back(tp_index(cube, tp_list(1, several))),
-            go_back(tp_index(cube, tp_list(2, several + 2))), go_back(tp_index(cube, tp_list(3, several + 1)));
-        pass(tp_index_put(x, tp_list(2, several), tp_zeros(TP_INTS(64), .dtype = dtype))),
-            pass(tp_index_put(x, tp_list(1, several), tp_zeros(TP_INTS(64, 128), .dtype = dtype))),
-            pass(tp_index_add(x, 0, few, tp_zeros(TP_INTS(4, 128), .dtype = dtype))),
-            pass(tp_index_add(x, 1, few, tp_zeros(TP_INTS(8, 4), .dtype = dtype)));
+        go_back(tp_index(cube, tp_list(2, several)));
+        go_back(tp_index(cube, tp_list(1, several)));
+        go_back(tp_index(cube, tp_list(2, several + 2)));
+        go_back(tp_index(cube, tp_list(3, several + 1)));
+        pass(tp_index_put(x, tp_list(2, several), tp_zeros(TP_INTS(64), .dtype = dtype)));
+        pass(tp_index_put(x, tp_list(1, several), tp_zeros(TP_INTS(64, 128), .dtype = dtype)));
+        pass(tp_index_add(x, 0, few, tp_zeros(TP_INTS(4, 128), .dtype = dtype)));
+        pass(tp_index_add(x, 1, few, tp_zeros(TP_INTS(8, 4), .dtype = dtype)));
         for (int64_t n = 16; n <= 4096; n *= 4) {
             tp_tensor *row = tp_zeros(TP_INTS(4, n), .dtype = dtype), *to = tp_zeros(TP_INTS(4, n), .dtype = TP_INT64);
-            pass(tp_sort(row).values), pass(tp_sort(row, .descending = true).values), pass(tp_topk(row, 4).values),
-                pass(tp_sort(to).values), pass(tp_scatter_add(row, 1, to, row)), pass(tp_kthvalue(row, 3).values),
-                pass(tp_median_dim(row, 1).values), pass(tp_nanmedian_dim(row, 1).values);
+            pass(tp_sort(row).values);
+            pass(tp_sort(row, .descending = true).values);
+            pass(tp_topk(row, 4).values);
+            pass(tp_sort(to).values);
+            pass(tp_scatter_add(row, 1, to, row));
+            pass(tp_kthvalue(row, 3).values);
+            pass(tp_median_dim(row, 1).values);
+            pass(tp_nanmedian_dim(row, 1).values);
             pass(
                 tp_index_add(row, 0, tp_zeros(TP_INTS(n), .dtype = TP_INT64), tp_zeros(TP_INTS(n, n), .dtype = dtype)));
         }
-        pass(tp_take(x, line)), pass(tp_put(x, line, tp_zeros(TP_INTS(64), .dtype = dtype))),
-            pass(tp_put(x, line, tp_zeros(TP_INTS(64), .dtype = dtype), .accumulate = true));
-        pass(tp_masked_scatter(x, tp_gt(x, 0), x)), pass(tp_nonzero_static(x, 8)),
-            pass(tp_repeat_interleave_Tensor(line)), pass(tp_frexp(x).mantissa);
-        pass(tp_flip(x, TP_INTS(0))), pass(tp_flip(x, TP_INTS(0, 1))),
-            pass(tp_flip(tp_zeros(TP_INTS(2, 3, 8, 8), .dtype = dtype), TP_INTS(2))), pass(tp_flip(line, TP_INTS(0)));
+        pass(tp_take(x, line));
+        pass(tp_put(x, line, tp_zeros(TP_INTS(64), .dtype = dtype)));
+        pass(tp_put(x, line, tp_zeros(TP_INTS(64), .dtype = dtype), .accumulate = true));
+        pass(tp_masked_scatter(x, tp_gt(x, 0), x));
+        pass(tp_nonzero_static(x, 8));
+        pass(tp_repeat_interleave_Tensor(line));
+        pass(tp_frexp(x).mantissa);
+        pass(tp_flip(x, TP_INTS(0)));
+        pass(tp_flip(x, TP_INTS(0, 1)));
+        pass(tp_flip(tp_zeros(TP_INTS(2, 3, 8, 8), .dtype = dtype), TP_INTS(2)));
+        pass(tp_flip(line, TP_INTS(0)));
         for (int i = 0; i < 3; i++)
             pass(tp_embedding_bag(line, x, .offsets = tp_zeros(TP_INTS(4), .dtype = TP_INT64),
                                   .mode = (const char *[]){"sum", "mean", "max"}[i]));
@@ -313,13 +352,21 @@ static void run_matrices(tp_dtype dtype) {
                       *square = tp_zeros(TP_INTS(batch, 80, 80), .dtype = dtype);
             for (int large = 0; large < 2; large++) {
                 tp_tensor *x = large ? square : a;
-                pass(tp_linalg_det(x)), pass(tp_linalg_lu(x).P), pass(tp_linalg_slogdet(x).sign),
-                    pass(tp_linalg_inv(x)), pass(tp_linalg_cholesky(x)), pass(tp_linalg_qr(x).Q),
-                    pass(tp_linalg_pinv(x));
-                pass(tp_linalg_matrix_exp(x)), pass(tp_linalg_svdvals(x)), pass(tp_linalg_matrix_rank(x)),
-                    pass(tp_linalg_lstsq(x, x).solution);
+                pass(tp_linalg_det(x));
+                pass(tp_linalg_lu(x).P);
+                pass(tp_linalg_slogdet(x).sign);
+                pass(tp_linalg_inv(x));
+                pass(tp_linalg_cholesky(x));
+                pass(tp_linalg_qr(x).Q);
+                pass(tp_linalg_pinv(x));
+                pass(tp_linalg_matrix_exp(x));
+                pass(tp_linalg_svdvals(x));
+                pass(tp_linalg_matrix_rank(x));
+                pass(tp_linalg_lstsq(x, x).solution);
             }
-            pass(tp_linalg_qr(tall).Q), pass(tp_linalg_pinv(tall)), pass(tp_linalg_lstsq(tall, tall).solution);
+            pass(tp_linalg_qr(tall).Q);
+            pass(tp_linalg_pinv(tall));
+            pass(tp_linalg_lstsq(tall, tall).solution);
         }
     tp_error_clear();
 }
@@ -333,10 +380,12 @@ static void run_sequences(tp_dtype dtype) {
             tp_set_requires_grad(x, true);
             go_back(tp_ctc_loss_IntList(x, labels, tp_ints_view(steps, 2), TP_INTS(lengths[i], lengths[i])));
         }
-        pass(tp_hann_window(16, .dtype = dtype)), pass(tp_hamming_window(16, .dtype = dtype)),
-            pass(tp_kaiser_window(16, .dtype = dtype)), pass(tp_bartlett_window(16, .dtype = dtype));
-        pass(tp_fft_fftfreq(16, .dtype = dtype)),
-            pass(tp_affine_grid(tp_zeros(TP_INTS(2, 2, 3), .dtype = dtype), TP_INTS(2, 1, 8, 8)));
+        pass(tp_hann_window(16, .dtype = dtype));
+        pass(tp_hamming_window(16, .dtype = dtype));
+        pass(tp_kaiser_window(16, .dtype = dtype));
+        pass(tp_bartlett_window(16, .dtype = dtype));
+        pass(tp_fft_fftfreq(16, .dtype = dtype));
+        pass(tp_affine_grid(tp_zeros(TP_INTS(2, 2, 3), .dtype = dtype), TP_INTS(2, 1, 8, 8)));
         tp_tensor *x = tp_ones(TP_INTS(8, 16), .dtype = dtype);
         tp_set_requires_grad(x, true);
         go_back(tp_cumprod(x, 1));
@@ -350,10 +399,16 @@ void run_cases(void) {
     run_copies();
     for (int served = 1; served >= 0; served--) {
         serve_libraries(served);
-        for (int d = 0; d < 3; d++)
-            run_networks(floats[d]), run_natives(floats[d]), run_images(floats[d]), run_picks(floats[d]),
-                run_sequences(floats[d]);
-        run_matrices(TP_FLOAT32), run_matrices(TP_FLOAT64), run_matrices(TP_COMPLEX64);
+        for (int d = 0; d < 3; d++) {
+            run_networks(floats[d]);
+            run_natives(floats[d]);
+            run_images(floats[d]);
+            run_picks(floats[d]);
+            run_sequences(floats[d]);
+        }
+        run_matrices(TP_FLOAT32);
+        run_matrices(TP_FLOAT64);
+        run_matrices(TP_COMPLEX64);
     }
     tp_error_clear();
 }

@@ -28,7 +28,10 @@ static int usual_archs(const tpi_gpu_driver *driver, const char **archs) {
         tpi_mfree(code);
         tp_error_clear();
     }
-    if (n) archs[n] = n && !strcmp(archs[0], "sm_70") ? "compute_70" : "compute_75", n++;
+    if (n) {
+        archs[n] = n && !strcmp(archs[0], "sm_70") ? "compute_70" : "compute_75";
+        n++;
+    }
     return n;
 }
 
@@ -69,11 +72,15 @@ int main(int argc, char **argv) {
     bool amd = narchs > 0 && !strncmp(archs[0], "gfx", 3);
     if ((!out && !listed && step < 1) || jobs < 1 || step < 0) return usage();
     for (int i = 1; i < narchs; i++)
-        if (!strncmp(archs[i], "gfx", 3) != amd || warp_of(archs[i]) != warp_of(archs[0]))
-            return fprintf(stderr, "kernels: %s and %s do not go into one archive\n", archs[0], archs[i]), 2;
+        if (!strncmp(archs[i], "gfx", 3) != amd || warp_of(archs[i]) != warp_of(archs[0])) {
+            fprintf(stderr, "kernels: %s and %s do not go into one archive\n", archs[0], archs[i]);
+            return 2;
+        }
     const tpi_gpu_driver *driver = amd ? &tpi_hip_driver : &tpi_cuda_driver;
-    if (!listed && !driver->compiler())
-        return fprintf(stderr, "kernels: %s was not found\n", amd ? "hiprtc" : "NVRTC"), 1;
+    if (!listed && !driver->compiler()) {
+        fprintf(stderr, "kernels: %s was not found\n", amd ? "hiprtc" : "NVRTC");
+        return 1;
+    }
     setenv("TAPER_KERNELS", "/nowhere", 1);        /* programs that an older archive has count too */
     setenv("TAPER_CACHE", "/dev/null/nothing", 1); /* nor does what the recorder makes go into a cache */
     recording all = {NULL, 0, 0};
@@ -81,10 +88,11 @@ int main(int argc, char **argv) {
     start_recording(&all, driver, narchs ? warp_of(archs[0]) : 32);
     run_cases();
     finish_recording(&all);
-    if (all.n == 0)
-        return fprintf(stderr, "kernels: there is nothing to compile: %s\n",
-                       tp_error() ? tp_error() : "no program was asked for"),
-               1;
+    if (all.n == 0) {
+        fprintf(stderr, "kernels: there is nothing to compile: %s\n",
+                tp_error() ? tp_error() : "no program was asked for");
+        return 1;
+    }
     if (listed) return list(&all);
     if (step) {
         printf("kernels: %d of %d programs for %d architectures\n", (all.n + step - 1) / step, all.n, narchs);

@@ -37,7 +37,8 @@ typedef struct progress {
 static progress *new_progress(int of) {
     progress *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return NULL; /* then nothing is said */
-    p->of = of, p->terminal = isatty(STDERR_FILENO);
+    p->of = of;
+    p->terminal = isatty(STDERR_FILENO);
     return p;
 }
 
@@ -103,7 +104,8 @@ static void *deflated(const void *code, size_t bytes, const tpi_archive_arch *ar
     deflateSetDictionary(&z, dictionary, (unsigned)arch->dictionary_bytes);
     size_t room = deflateBound(&z, (unsigned long)bytes);
     unsigned char *out = malloc(room);
-    z.next_out = out, z.avail_out = (unsigned)room;
+    z.next_out = out;
+    z.avail_out = (unsigned)room;
     bool ok = out && deflate(&z, Z_FINISH) == Z_STREAM_END;
     *packed = (uint32_t)z.total_out;
     deflateEnd(&z);
@@ -119,7 +121,8 @@ static void put_dictionaries(output *o, const recording *all, const tpi_gpu_driv
         cache_name(name, sizeof name, &all->programs[all->n / 2], archs[a], driver);
         dictionary[a] = tpi_gpu_cache_read(name, &bytes);
         snprintf(table[a].name, sizeof table[a].name, "%s", archs[a]);
-        table[a].dictionary = o->at, table[a].dictionary_bytes = bytes < DICTIONARY ? bytes : DICTIONARY;
+        table[a].dictionary = o->at;
+        table[a].dictionary_bytes = bytes < DICTIONARY ? bytes : DICTIONARY;
         put(o, dictionary[a], (size_t)table[a].dictionary_bytes);
     }
 }
@@ -162,16 +165,22 @@ static bool write_archive(const recording *all, const tpi_gpu_driver *driver, co
     for (int i = 0; i < all->n && !o.failed; i++)
         put_program(&o, &all->programs[i], driver, narchs, table, dictionary, index + (size_t)i * step);
     o.failed = o.failed || fseek(file, 0, SEEK_SET) != 0;
-    put(&o, &head, sizeof head), put(&o, table, (size_t)narchs * sizeof *table), put(&o, index, (size_t)all->n * step);
+    put(&o, &head, sizeof head);
+    put(&o, table, (size_t)narchs * sizeof *table);
+    put(&o, index, (size_t)all->n * step);
     for (int a = 0; a < narchs; a++) tpi_mfree(dictionary[a]);
-    free(table), free(dictionary), free(index);
+    free(table);
+    free(dictionary);
+    free(index);
     return !o.failed;
 }
 
 bool pack(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, int jobs,
           const char *path) {
-    if (!check(all, driver, archs, narchs, jobs, 1))
-        return fprintf(stderr, "kernels: not all programs could be compiled\n"), false;
+    if (!check(all, driver, archs, narchs, jobs, 1)) {
+        fprintf(stderr, "kernels: not all programs could be compiled\n");
+        return false;
+    }
     char own[4096];
     snprintf(own, sizeof own, "%s.new", path);
     FILE *file = fopen(own, "wb");

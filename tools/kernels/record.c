@@ -39,7 +39,10 @@ static void *reserve(int index, size_t bytes) {
     size_t *block = mmap(NULL, bytes + 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return block == MAP_FAILED ? NULL : block; /* stays reserved: an address is all it takes */
 }
-static void forget(int index, void *block) { (void)index, (void)block; }
+static void forget(int index, void *block) {
+    (void)index;
+    (void)block;
+}
 static bool memory_info(int index, size_t *free, size_t *total) {
     (void)index;
     *free = *total = (size_t)1 << 40;
@@ -48,81 +51,150 @@ static bool memory_info(int index, size_t *free, size_t *total) {
 static void *host_alloc(size_t bytes) { return calloc(1, bytes); }
 
 static bool copy(int index, tpi_gpu_stream *stream, void *to, const void *from, size_t bytes, tpi_gpu_way way) {
-    (void)index, (void)stream, (void)from;
+    (void)index;
+    (void)stream;
+    (void)from;
     if (way == TPI_GPU_TO_HOST) memset(to, 0, bytes);
     return true;
 }
 static bool set(int index, tpi_gpu_stream *stream, void *to, int byte, size_t bytes) {
-    (void)index, (void)stream, (void)to, (void)byte, (void)bytes;
+    (void)index;
+    (void)stream;
+    (void)to;
+    (void)byte;
+    (void)bytes;
     return true;
 }
 
 static bool stream_new(int index, int priority, tpi_gpu_stream **stream) {
-    (void)index, (void)priority;
+    (void)index;
+    (void)priority;
     return (*stream = malloc(1)) != NULL;
 }
-static void stream_free(int index, tpi_gpu_stream *stream) { (void)index, free(stream); }
-static bool stream_sync(int index, tpi_gpu_stream *stream) { return (void)index, (void)stream, true; }
-static int stream_query(int index, tpi_gpu_stream *stream) { return (void)index, (void)stream, 1; }
+static void stream_free(int index, tpi_gpu_stream *stream) {
+    (void)index;
+    free(stream);
+}
+static bool stream_sync(int index, tpi_gpu_stream *stream) {
+    (void)index;
+    (void)stream;
+    return true;
+}
+static int stream_query(int index, tpi_gpu_stream *stream) {
+    (void)index;
+    (void)stream;
+    return 1;
+}
 static bool stream_wait(int index, tpi_gpu_stream *stream, tpi_gpu_event *event) {
-    return (void)index, (void)stream, (void)event, true;
+    (void)index;
+    (void)stream;
+    (void)event;
+    return true;
 }
-static bool device_sync(int index) { return (void)index, true; }
+static bool device_sync(int index) {
+    (void)index;
+    return true;
+}
 static bool event_new(int index, bool timing, tpi_gpu_event **event) {
-    return (void)index, (void)timing, (*event = malloc(1)) != NULL;
+    (void)index;
+    (void)timing;
+    return (*event = malloc(1)) != NULL;
 }
-static void event_free(int index, tpi_gpu_event *event) { (void)index, free(event); }
+static void event_free(int index, tpi_gpu_event *event) {
+    (void)index;
+    free(event);
+}
 static bool event_record(int index, tpi_gpu_event *event, tpi_gpu_stream *stream) {
-    return (void)index, (void)event, (void)stream, true;
+    (void)index;
+    (void)event;
+    (void)stream;
+    return true;
 }
-static int event_query(int index, tpi_gpu_event *event) { return (void)index, (void)event, 1; }
-static bool event_sync(int index, tpi_gpu_event *event) { return (void)index, (void)event, true; }
+static int event_query(int index, tpi_gpu_event *event) {
+    (void)index;
+    (void)event;
+    return 1;
+}
+static bool event_sync(int index, tpi_gpu_event *event) {
+    (void)index;
+    (void)event;
+    return true;
+}
 static bool event_elapsed(int index, tpi_gpu_event *from, tpi_gpu_event *to, double *milliseconds) {
-    (void)index, (void)from, (void)to;
+    (void)index;
+    (void)from;
+    (void)to;
     *milliseconds = 0;
     return true;
 }
 
 /* ---- Programs ---- */
 static void *keep(const char *source, const char *name, const char *arch, size_t *bytes) {
-    (void)name, (void)arch;
+    (void)name;
+    (void)arch;
     if (kept->n == kept->room) {
         int room = kept->room ? 2 * kept->room : 1024;
         recorded *more = realloc(kept->programs, (size_t)room * sizeof *more);
         if (!more) return tpi_fail(TP_ERR_MEMORY, "no memory for another program");
-        kept->programs = more, kept->room = room;
+        kept->programs = more;
+        kept->room = room;
     }
     recorded *r = &kept->programs[kept->n];
-    r->bytes = strlen(source), r->source = strdup(source), r->hash = tpi_gpu_hash_of(source, r->bytes);
+    r->bytes = strlen(source);
+    r->source = strdup(source);
+    r->hash = tpi_gpu_hash_of(source, r->bytes);
     if (!r->source) return tpi_fail(TP_ERR_MEMORY, "no memory for another program");
     kept->n++;
     *bytes = 1;
     return tpi_malloc(1);
 }
 static bool load(int index, const void *binary, size_t bytes, tpi_gpu_module **module) {
-    return (void)index, (void)binary, (void)bytes, (*module = malloc(1)) != NULL;
+    (void)index;
+    (void)binary;
+    (void)bytes;
+    return (*module = malloc(1)) != NULL;
 }
 static bool function(int index, tpi_gpu_module *module, const char *name, tpi_gpu_function **found) {
-    (void)index, (void)module, (void)name;
+    (void)index;
+    (void)module;
+    (void)name;
     return (*found = malloc(1)) != NULL;
 }
 static int max_blocks(int index, tpi_gpu_function *f, int threads, size_t shared) {
-    return (void)index, (void)f, (void)shared, 2048 / threads;
+    (void)index;
+    (void)f;
+    (void)shared;
+    return 2048 / threads;
 }
 static bool launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const unsigned grid[3],
                    const unsigned block[3], size_t shared, int nargs, const tpi_gpu_arg *args) {
-    (void)index, (void)stream, (void)f, (void)grid, (void)block, (void)shared, (void)nargs, (void)args;
+    (void)index;
+    (void)stream;
+    (void)f;
+    (void)grid;
+    (void)block;
+    (void)shared;
+    (void)nargs;
+    (void)args;
     return true;
 }
 
 static tpi_served gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
-    return (void)index, (void)stream, (void)g, libraries ? TPI_SERVED : TPI_DECLINED;
+    (void)index;
+    (void)stream;
+    (void)g;
+    return libraries ? TPI_SERVED : TPI_DECLINED;
 }
 static tpi_served conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
-    return (void)index, (void)stream, libraries && !c->bias ? TPI_SERVED : TPI_DECLINED; /* as cuDNN is used */
+    /* as cuDNN is used */
+    (void)index;
+    (void)stream;
+    return libraries && !c->bias ? TPI_SERVED : TPI_DECLINED;
 }
 static tpi_served attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a) {
-    return (void)index, (void)stream, libraries && a->dtype != TP_FLOAT32 ? TPI_SERVED : TPI_DECLINED;
+    (void)index;
+    (void)stream;
+    return libraries && a->dtype != TP_FLOAT32 ? TPI_SERVED : TPI_DECLINED;
 }
 
 static tpi_gpu_driver recorder = {.version = TPI_GPU_DRIVER_VERSION,
@@ -161,8 +233,11 @@ static tpi_gpu_driver recorder = {.version = TPI_GPU_DRIVER_VERSION,
                                   .attention = attention};
 
 void start_recording(recording *all, const tpi_gpu_driver *driver, int threads_in_step) {
-    kept = all, warp = threads_in_step, chains = driver == &tpi_cuda_driver;
-    recorder.name = driver->name, recorder.dialect = driver->dialect;
+    kept = all;
+    warp = threads_in_step;
+    chains = driver == &tpi_cuda_driver;
+    recorder.name = driver->name;
+    recorder.dialect = driver->dialect;
     tpi_gpu_put_driver(&recorder);
 }
 

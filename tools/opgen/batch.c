@@ -33,7 +33,10 @@ void parse_batch(op *o, const char *s, place at) {
     if (!picks && strcmp(how, "each") && strcmp(how, "all"))
         fail(at, "expected 'batch each', 'all', 'only ARG' or 'rows ARG RANK', found '%s'", how);
     char *w = next_word(&s);
-    if (picks) need_argument(o, w, at), w = next_word(&s);
+    if (picks) {
+        need_argument(o, w, at);
+        w = next_word(&s);
+    }
     if (!strcmp(how, "rows")) {
         if (!*w || strspn(w, "0123456789") != strlen(w)) fail(at, "expected the rank after 'rows ARG', found '%s'", w);
         w = next_word(&s);

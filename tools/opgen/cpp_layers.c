@@ -68,7 +68,8 @@ static void write_class(text *t, const layer *l) {
     else
         put(t, "struct %s {};\n", options);
     text required = {0}, names = {0};
-    put(&required, "%s", ""), put(&names, "%s", "");
+    put(&required, "%s", "");
+    put(&names, "%s", "");
     int k = 0;
     for (int i = 0; i < n; i++) {
         if (args[i]->fallback) continue;
@@ -87,7 +88,7 @@ static void write_class(text *t, const layer *l) {
         write_forward(t, l);
     }
     put(t, "};\n");
-    if (!f->forward_c) put(t, "TAPER_MODULE(%s);\n", l->name);
+    if (!f->forward_c) put(t, "TAPER_LAYER_(%s);\n", l->name);
 }
 
 text write_cpp_layers(void) {

@@ -209,7 +209,10 @@ static void put_parameters(text *t, const face *x, bool defaults) {
     const op *o = x->o;
     int n = 0, at = x->f == FORM_INPLACE ? -1 : options_at(o), first = -1;
     bool seen_default = false;
-    if (x->f == FORM_OUT) put(t, "const Tensor &out"), n++;
+    if (x->f == FORM_OUT) {
+        put(t, "const Tensor &out");
+        n++;
+    }
     for (int i = 0; i < o->nargs; i++) {
         const arg *a = &o->args[i];
         if (x->method && i == self_of(o)) continue;
@@ -282,7 +285,10 @@ static void put_body(text *t, const face *x) {
                              : "",
         is_with(o, x->f) ? "_with" : "");
     int n = 0;
-    if (x->f == FORM_OUT) put(&call, "out.get()"), n++;
+    if (x->f == FORM_OUT) {
+        put(&call, "out.get()");
+        n++;
+    }
     for (int i = 0; i < o->nargs && !o->args[i].fallback; i++) put(&call, "%s%s", n++ ? ", " : "", passed(x, i));
     put(t, " {\n");
     if (has_options(o)) {
@@ -399,7 +405,8 @@ char *cpp_class_name(const char *snake) {
 void write_cpp_options(text *t, const char *name, int n, const arg *const *args, const char *texts) {
     put(t, "struct %s {\n", name);
     text parameters = {0}, inits = {0};
-    put(&parameters, "%s", ""), put(&inits, "%s", "");
+    put(&parameters, "%s", "");
+    put(&inits, "%s", "");
     int required = 0;
     for (int i = 0; i < n; i++) required += !args[i]->fallback;
     for (int i = 0, k = 0; i < n; i++) {
@@ -409,6 +416,11 @@ void write_cpp_options(text *t, const char *name, int n, const arg *const *args,
         put(&inits, "%s%s_(%s)", k++ ? ", " : " : ", args[i]->name, args[i]->name);
     }
     put(t, "    %s(%s)%s {}\n", name, parameters.s, inits.s);
+    /* LayerNormOptions({8}): without this the braces might as well hold other options. */
+    for (int i = 0; i < n; i++)
+        if (required == 1 && !args[i]->fallback && !strcmp(cpp_field_type(args[i]), "Sizes"))
+            put(t, "    %s(std::initializer_list<int64_t> %s) : %s_(%s) {}\n", name, args[i]->name, args[i]->name,
+                args[i]->name);
     for (int i = 0; i < n; i++) {
         const char *type = cpp_field_type(args[i]), *field = args[i]->name;
         put(t,

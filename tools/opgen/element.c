@@ -129,8 +129,20 @@ void bind(scope *s, const char *name, value v) {
     s->v[s->n++] = v;
 }
 
+const char *arithmetic_name(char symbol) {
+    switch (symbol) {
+    case '+': return "add";
+    case '-': return "sub";
+    case '*': return "mul";
+    case '/': return "div";
+    default: return NULL;
+    }
+}
+
 static int category(ctype t) {
-    return t == C_B8 ? CAT_BOOL : t <= C_I64 ? CAT_INT : t <= C_F64 ? CAT_FLOAT : CAT_COMPLEX;
+    if (t == C_B8) return CAT_BOOL;
+    if (t <= C_I64) return CAT_INT;
+    return t <= C_F64 ? CAT_FLOAT : CAT_COMPLEX;
 }
 static ctype real_of(ctype t) { return t == C_C64 ? C_F32 : t == C_C128 ? C_F64 : t; }
 
@@ -187,7 +199,7 @@ static value arithmetic(element_out *out, const char *op, value a, value b, plac
     const char *s = ctype_suffix[t];
     char o = op[0];
     if (t >= C_C64) {
-        const char *name = o == '+' ? "add" : o == '-' ? "sub" : o == '*' ? "mul" : o == '/' ? "div" : NULL;
+        const char *name = arithmetic_name(o);
         if (!name) fail(at, "'%s' is not defined for complex values", op);
         return temp(out, t, format("el_%s_%s(%s, %s)", name, s, x, y));
     }
@@ -236,7 +248,10 @@ static value call_function(element_out *out, const function *f, const expr *e, c
     ctype t = C_B8;
     bool any = false;
     for (int i = 0; i < e->n; i++)
-        if (!v[i].literal) t = any ? meet(out, (value){"", t, false}, v[i]) : v[i].t, any = true;
+        if (!v[i].literal) {
+            t = any ? meet(out, (value){"", t, false}, v[i]) : v[i].t;
+            any = true;
+        }
     if (!any || !(category(t) & f->cats)) { /* literals, and integers or bools in a floating kernel */
         if (any && category(out->compute) < category(t))
             fail(e->at, "%s() is not defined for %s values", f->name, ctype_c[t]);

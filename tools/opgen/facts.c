@@ -1,4 +1,4 @@
-/* Facts about an operator that other parts of the library ask for: the words `draws`, `cost`, `dynamic_shape`,
+/* Facts about an operator that other parts of the library ask for: the words `draws`, `cost`, `gain`, `dynamic_shape`,
  * `writes`, `copies`, `adds`, `from_host`, `index`, `named_tuple`, `numbers_first`, `accepts_number` and `symbol` of a
  * stanza, and the members of tp_operator that hold them. docs/tables.md has their meaning. */
 #include "facts.h"
@@ -19,11 +19,13 @@ static void end_of_line(const char *s, place at) {
 static void parse_dynamic_shape(op *o, const char *s, place at) {
     o->dynamic_shape = DYNAMIC_ALWAYS;
     if (starts(&s, "unless")) {
-        o->dynamic_shape = DYNAMIC_UNLESS, o->dynamic_arg = argument(o, &s, at);
+        o->dynamic_shape = DYNAMIC_UNLESS;
+        o->dynamic_arg = argument(o, &s, at);
         type t = o->args[o->dynamic_arg].type;
         if (t != T_INT && t != T_INT_OPT) fail(at, "'%s' is no int", o->args[o->dynamic_arg].name);
     } else if (starts(&s, "masks")) {
-        o->dynamic_shape = DYNAMIC_MASKS, o->dynamic_arg = argument(o, &s, at);
+        o->dynamic_shape = DYNAMIC_MASKS;
+        o->dynamic_arg = argument(o, &s, at);
         if (!is_tensors(o->args[o->dynamic_arg].type))
             fail(at, "'%s' is no list of tensors", o->args[o->dynamic_arg].name);
     }
@@ -87,35 +89,43 @@ static void parse_epilogue(op *o, const char *s, place at) {
 }
 
 bool parse_fact(op *o, const char *s, place at) {
-    if (starts(&s, "draws"))
-        o->draws = true, end_of_line(s, at);
-    else if (starts(&s, "dynamic_shape"))
+    if (starts(&s, "draws")) {
+        o->draws = true;
+        end_of_line(s, at);
+    } else if (starts(&s, "dynamic_shape"))
         parse_dynamic_shape(o, s, at);
     else if (starts(&s, "writes"))
         parse_writes(o, s, at);
     else if (starts(&s, "cost"))
         parse_cost(o, s, at);
-    else if (starts(&s, "named_tuple"))
-        o->named_tuple = true, end_of_line(s, at);
-    else if (starts(&s, "numbers_first"))
+    else if (starts(&s, "gain"))
+        o->gain = parse_expr(s, at);
+    else if (starts(&s, "named_tuple")) {
+        o->named_tuple = true;
+        end_of_line(s, at);
+    } else if (starts(&s, "numbers_first"))
         parse_numbers_first(o, s, at);
-    else if (starts(&s, "accepts_number"))
-        o->accepts_number = argument(o, &s, at), end_of_line(s, at);
-    else if (starts(&s, "from_host"))
+    else if (starts(&s, "accepts_number")) {
+        o->accepts_number = argument(o, &s, at);
+        end_of_line(s, at);
+    } else if (starts(&s, "from_host"))
         o->from_host = parse_arguments(o, s, at);
     else if (starts(&s, "index"))
         o->indices = parse_arguments(o, s, at);
     else if (starts(&s, "any_float"))
         o->any_float = parse_arguments(o, s, at);
-    else if (starts(&s, "prologue"))
-        o->prologue = argument(o, &s, at) + 1, end_of_line(s, at);
-    else if (starts(&s, "epilogue"))
+    else if (starts(&s, "prologue")) {
+        o->prologue = argument(o, &s, at) + 1;
+        end_of_line(s, at);
+    } else if (starts(&s, "epilogue"))
         parse_epilogue(o, s, at);
-    else if (starts(&s, "copies"))
-        o->copies = true, end_of_line(s, at);
-    else if (starts(&s, "adds"))
-        o->adds = true, end_of_line(s, at);
-    else if (starts(&s, "symbol"))
+    else if (starts(&s, "copies")) {
+        o->copies = true;
+        end_of_line(s, at);
+    } else if (starts(&s, "adds")) {
+        o->adds = true;
+        end_of_line(s, at);
+    } else if (starts(&s, "symbol"))
         o->symbol = copy_n(s, strcspn(s, " \n"));
     else
         return false;
@@ -197,8 +207,42 @@ static char *cost_text(const op *o, const expr *e, bool *used) {
     fail(e->at, "%s: a cost is made of numbers, sizes, + - * / and a choice by a bool argument", o->name);
 }
 
+/* A gain's formula; `parameter` becomes the number argument that it asks for. */
+static char *gain_text(const op *o, const expr *e, int *parameter) {
+    switch (e->kind) {
+    case E_INT: return format("%lld.0", (long long)e->i);
+    case E_FLOAT: return format("%.17g", e->f);
+    case E_NAME: {
+        int k = find_arg(o, e->name);
+        if (k < 0 || o->args[k].type != T_SCALAR || !o->args[k].fallback || (*parameter >= 0 && *parameter != k)) break;
+        *parameter = k;
+        return "parameter";
+    }
+    case E_BINARY:
+        if (!strchr("+-*/", e->name[0])) break;
+        return format("(%s %s %s)", gain_text(o, e->arg[0], parameter), e->name, gain_text(o, e->arg[1], parameter));
+    case E_CALL:
+        if (strcmp(e->name, "sqrt") || e->n != 1) break;
+        return format("sqrt(%s)", gain_text(o, e->arg[0], parameter));
+    default: break;
+    }
+    fail(e->at, "%s: a gain is made of numbers, one number argument with a default, + - * / and sqrt", o->name);
+}
+
+static void write_gain(text *t, const op *o) {
+    int parameter = -1;
+    char *value = gain_text(o, o->gain, &parameter);
+    put(t, "static double gain_%s(double parameter) {\n", o->cname);
+    if (parameter >= 0)
+        put(t, "    if (parameter != parameter) parameter = %s;\n", o->args[parameter].fallback_text);
+    else
+        put(t, "    (void)parameter;\n");
+    put(t, "    return %s;\n}\n", value);
+}
+
 void write_facts(text *t, const op *o) {
     bool used[32] = {false};
+    if (o->gain) write_gain(t, o);
     if (!o->cost) return;
     char *value = cost_text(o, o->cost, used);
     put(t, "static double cost_%s(const tp_ints *shapes, const tp_value *args) {\n    (void)args;\n", o->cname);
@@ -220,6 +264,7 @@ char *fact_members(const op *o) {
     put(&t, ".cost = %s, .cost_each = %.17g, ", o->cost ? format("cost_%s", o->cname) : "NULL", o->cost_each);
     put(&t, ".named_tuple = %s, .numbers_first = %s, ", o->named_tuple ? "true" : "false",
         o->numbers_first ? c_string(o->numbers_first) : "NULL");
-    put(&t, ".accepts_number = %d, .symbol = %s", o->accepts_number, o->symbol ? c_string(o->symbol) : "NULL");
+    put(&t, ".accepts_number = %d, .symbol = %s, ", o->accepts_number, o->symbol ? c_string(o->symbol) : "NULL");
+    put(&t, ".gain = %s", o->gain ? format("gain_%s", o->cname) : "NULL");
     return t.s;
 }

@@ -109,7 +109,8 @@ static void write_interface(text *t, const layer *l, int n, const arg *const *ar
 
 static void write_layer(text *t, const layer *l, int n, const arg *const *args, char *const *names, bool options) {
     text list = {0}, call = {0};
-    put(&list, "%s", ""), put(&call, "%s", "");
+    put(&list, "%s", "");
+    put(&call, "%s", "");
     int k = 0;
     for (int i = 0; i < n; i++) {
         put(&list, "%s%s", i ? ", " : "", names[i]);

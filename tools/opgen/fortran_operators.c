@@ -198,7 +198,10 @@ static void write_form(text *t, const op *o, form f) {
     bool function = f == FORM_PLAIN && !nresults;
     text list = {0};
     put(&list, "%s", "");
-    if (f == FORM_OUT) put(&list, "out"), n++;
+    if (f == FORM_OUT) {
+        put(&list, "out");
+        n++;
+    }
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < o->nargs; i++)
             if (may_be_absent(args[i]) == (pass == 1)) put(&list, "%s%s", n++ ? ", " : "", dummies[i]);
@@ -279,10 +282,11 @@ static void write_interfaces(text *t) {
                               : !strcmp(o->symbol, "@")  ? "matmul"
                                                          : NULL;
         if (!generic && is_intrinsic(o)) generic = o->name;
-        if (generic)
-            put_line(t, "    interface %s", generic),
-                put_line(t, "        module procedure %s", procedure_name(o, FORM_PLAIN)),
-                put_line(t, "    end interface");
+        if (generic) {
+            put_line(t, "    interface %s", generic);
+            put_line(t, "        module procedure %s", procedure_name(o, FORM_PLAIN));
+            put_line(t, "    end interface");
+        }
     }
 }
 

@@ -2,6 +2,7 @@
  * tpo_NAME. */
 #include "node.h"
 #include "registers.h"
+#include "kernels.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -262,7 +263,10 @@ static void write_entry(text *t, const op *o, const char *suffix) {
         put(&args, seen ? "%s%s_" : "%s%s", comma, name);
         put(&plain, "%s%s", comma, name);
     }
-    if (many) put(&args, o->nargs ? ", out" : "out"), put(&plain, o->nargs ? ", out" : "out");
+    if (many) {
+        put(&args, o->nargs ? ", out" : "out");
+        put(&plain, o->nargs ? ", out" : "out");
+    }
     put(t, "%s {\n    if (__builtin_expect((tpi_detours%s) | tpi_marks_alive(), 0)) {\n", prototype(o, "tpo_", suffix),
         o->autocast ? ""
         : step      ? " & (TPI_WATCHED | TPI_RECORDED)"
@@ -300,6 +304,36 @@ static void write_entry(text *t, const op *o, const char *suffix) {
     put(t, "    return inner_%s%s(%s);\n}\n\n", o->cname, suffix, plain.s);
 }
 
+/* A check's message as a format: {x.dtype} is PyTorch's word for a tensor's dtype, {x.shape} its sizes, {n} an int;
+ * `values` gets what they print. */
+static char *message_words(const op *o, const check *c, bool inplace, text *values) {
+    text t = {0};
+    put(&t, "%s", "");
+    put(values, "%s", "");
+    for (const char *s = c->message; *s; s++) {
+        if (*s != '{') {
+            put(&t, *s == '%' ? "%%%%" : "%c", *s);
+            continue;
+        }
+        const char *name = s + 1, *end = name + strcspn(name, ".}");
+        s = strchr(name, '}');
+        int k = s ? find_arg(o, copy_n(name, (size_t)(end - name))) : -1;
+        if (k < 0) fail(c->condition->at, "%s: a check's message names no argument in '{%.20s'", o->name, name);
+        const arg *a = &o->args[k];
+        char *x = format("%s%s", a->name, a->type == T_OPERAND && !(inplace && k == 0) ? ".tensor" : "");
+        if (!strncmp(end, ".dtype}", 7))
+            put(values, ", tp_dtype_word((tp_dtype)%s->dtype)", x);
+        else if (!strncmp(end, ".shape}", 7))
+            put(values, ", tpi_shape_text(tpi_shape(%s))", x);
+        else if (a->type == T_INT && *end == '}')
+            put(values, ", (long long)%s", x);
+        else
+            fail(c->condition->at, "%s: expected {x.dtype}, {x.shape} or an int's name in a check's message", o->name);
+        put(&t, a->type == T_INT ? "%%lld" : "%%s");
+    }
+    return t.s;
+}
+
 /* What the stanza's `check` lines ask, before anything is computed. In the in-place form the first argument is a plain
  * tensor. */
 static void write_checks(text *t, const op *o, const char *failure, bool inplace) {
@@ -311,15 +345,19 @@ static void write_checks(text *t, const op *o, const char *failure, bool inplace
         tvalue v = tensor_expr(&s, o->checks[i].condition);
         if (v.kind != V_BOOL || s.nlists)
             fail(o->checks[i].condition->at, "%s: a check asks for a plain truth value", o->name);
-        put(t, "        if (!%s) return tpi_fail(%s, \"%%s\", %s), %s;\n    }\n", v.c, o->checks[i].code,
-            c_string(o->checks[i].message), failure);
+        text values = {0};
+        char *words = message_words(o, &o->checks[i], inplace, &values);
+        put(t, "        if (!%s) return tpi_fail(%s, %s%s), %s;\n    }\n", v.c, o->checks[i].code, c_string(words),
+            values.s, failure);
     }
 }
 
 /* The node of a composition's result is that of its last step; it goes by the composition's name. */
 static void write_rename(text *t, const op *o) {
-    const char *first = first_tensor(o);
-    if (o->node) put(t, "    if (out) tpi_node_rename(out, %s, \"%s\");\n", first ? first : "NULL", o->node);
+    const char *first = first_tensor(o) ? first_tensor(o) : "NULL";
+    if (o->node && o->nresults == 1) put(t, "    if (out) tpi_node_rename(out, %s, \"%s\");\n", first, o->node);
+    for (int r = 0; o->node && o->nresults > 1 && r < o->nresults; r++)
+        put(t, "    if (fine && out[%d]) tpi_node_rename(out[%d], %s, \"%s\");\n", r, r, first, o->node);
 }
 
 static void write_compose(text *t, const op *o) {
@@ -333,15 +371,23 @@ static void write_compose(text *t, const op *o) {
         for (int i = 0; i < o->body->n; i++) {
             tvalue v = tensor_expr(&s, o->body->value[i]);
             if (!o->body->name[i] && v.kind == V_MULTI && v.multi->nresults == o->nresults) {
-                for (int r = 0; r < o->nresults; r++)
-                    put(&body, "    out[%d] = tpi_take(&t[%d]);\n", r, v.base + r), set[r] = true;
+                for (int r = 0; r < o->nresults; r++) {
+                    put(&body, "    out[%d] = tpi_take(&t[%d]);\n", r, v.base + r);
+                    set[r] = true;
+                }
                 break;
             }
             int r = o->body->name[i] ? find_result(o, o->body->name[i]) : -1;
             if (r < 0 && !o->body->name[i]) fail(o->body->at, "%s: expected 'result = value' for each result", o->name);
-            if (r >= 0) put(&body, "    out[%d] = %s;\n", r, owned(&s, v, o->body->at)), set[r] = true;
+            if (r >= 0) {
+                put(&body, "    out[%d] = %s;\n", r, owned(&s, v, o->body->at));
+                set[r] = true;
+            }
             v.temp = -1;
-            if (r >= 0) v.c = format("out[%d]", r), v.kind = V_TENSOR;
+            if (r >= 0) {
+                v.c = format("out[%d]", r);
+                v.kind = V_TENSOR;
+            }
             bind_tensor(&s, o->body->name[i], v);
         }
         for (int r = 0; r < o->nresults; r++)
@@ -367,7 +413,7 @@ static void write_compose(text *t, const op *o) {
     if (!many) put(t, list ? "    tp_tensors out = {NULL, 0};\n" : "    tp_tensor *out = NULL;\n");
     put(t, "%s%s    goto done;\ndone:\n    tpi_drop_all(t, %d);\n", body.s, many ? "    fine = true;\n" : "", s.ntemps);
     for (int i = 0; i < s.nlists; i++) put(t, "    tpi_release_list(l[%d]);\n", i);
-    if (!many && !list) write_rename(t, o);
+    if (!o->plain && !list) write_rename(t, o);
     if (o->nresults > 1) put(t, "    if (!fine) tpi_drop_all(out, %d);\n", o->nresults);
     put(t, "    return %s;\n}\n\n", many ? "fine" : "out");
 }
@@ -443,6 +489,13 @@ static void write_functional(text *t, const op *o, const needs *n) {
         put(t, "    tp_tensor *out = %s(%s);\n", o->function, arguments(o));
         write_rename(t, o);
         put(t, "    return out;\n}\n\n");
+        return;
+    }
+    if (o->kind == K_COMPOSE_C && o->node && many) {
+        put(t, "    const bool fine = %s(%s%sout) || tpi_no_results(out, %d);\n", o->function, arguments(o),
+            o->nargs ? ", " : "", o->nresults);
+        write_rename(t, o);
+        put(t, "    return fine;\n}\n\n");
         return;
     }
     if (o->kind == K_COMPOSE_C && o->node && list) {
@@ -597,8 +650,14 @@ static void write_inplace(text *t, const op *o, const needs *n) {
     put(t, "    if (!tpi_check_inplace%s(%s)) return NULL;\n", o->expanded ? "_expanded" : "", self);
     if (o->kind == K_NATIVE_INPLACE) write_overlap_checks(t, o, self, o->overlap ? o->overlap : OVERLAP_NONE, 1);
     char *track = differentiable(o) ? any_tracks(o) : NULL;
+    const bool constant = !track && o->nondiff && is_tensor(o->args[0].type);
     text rest = {0}, build = {0};
     for (int i = 1; i < o->nargs; i++) put(&rest, ", %s", o->args[i].name);
+    if (constant)
+        put(t,
+            "    if (!tpi_grad_off && tpi_tracks(%s) && !tpi_check_tracked_write(%s)) return NULL;\n"
+            "    static const tpi_node_class constant = {\"%s\", \"%s\", tpi_constant_backward, NULL, NULL, NULL};\n",
+            self, self, node_name(o), o->name);
     if (track) {
         /* In this function self is a plain tensor, whatever the signature says. */
         const char *text_self = o->args[0].type == T_OPERAND ? format("tpi_tracks(%s.tensor)", self) : NULL;
@@ -633,7 +692,9 @@ static void write_inplace(text *t, const op *o, const needs *n) {
             "    }\n    return %s;\n    goto unrecorded;\nunrecorded:\n    tpi_node_done(node);\n    return "
             "NULL;\n}\n\n",
             self);
-    } else
+    } else if (constant)
+        put(t, "    return tpi_record_constant(&constant, %s) ? %s : NULL;\n}\n\n", self, self);
+    else
         put(t, "    return %s;\n}\n\n", self);
 }
 
@@ -692,6 +753,9 @@ static void map_descriptor(text *t, const op *o, int grad) {
         "TPI_ISA_DECLARE(extern const tpi_block_fn, tpk_%s%s, [TPI_CTYPES]);\nextern const char *const "
         "tpt_%s%s[TPI_CTYPES];\n",
         o->cname, suffix, o->cname, suffix);
+    const bool narrow = grad < 0 && has_narrow(o);
+    if (narrow)
+        put(t, "TPI_ISA_DECLARE(extern const tpi_block_fn, tpn_%s, [TPI_NARROW_FORMS * TPI_NARROWS]);\n", o->cname);
     put(t,
         "const tpi_map_op tpi_map_%s%s = {.name = \"%s\", .nin = %d, .nparam = %d, .rule = %s, .result = %s, .types = "
         "%d, .has_b8 = %d, .costly = %d,\n    .in_type = {",
@@ -707,9 +771,9 @@ static void map_descriptor(text *t, const op *o, int grad) {
         vkind v = kind_of_type(o->args[k.param[i]].type);
         put(t, "%s, ", param_enum(v));
     }
-    put(t, "%s}, %s%s.fn = TPI_ISA_TABLE(tpk_%s%s), .source = tpt_%s%s};\n", k.nparam ? "" : "0",
-        grad < 0 && o->registers ? register_members(o) : "", grad < 0 && o->registers ? ", " : "", o->cname, suffix,
-        o->cname, suffix);
+    put(t, "%s}, %s%s%s.fn = TPI_ISA_TABLE(tpk_%s%s), .source = tpt_%s%s};\n", k.nparam ? "" : "0",
+        grad < 0 && o->registers ? register_members(o) : "", grad < 0 && o->registers ? ", " : "",
+        narrow ? narrow_members(o) : "", o->cname, suffix, o->cname, suffix);
 }
 
 static bool step_uses_index(const op *o) {
@@ -727,7 +791,8 @@ static void fold_descriptor(text *t, const op *o) {
         if ((v != V_SCALAR && v != V_FLOAT && v != V_INT && v != V_BOOL) ||
             (o->over && !strcmp(o->over, o->args[i].name)) || (o->keep && !strcmp(o->keep, o->args[i].name)))
             continue;
-        put(&params, "%s, ", param_enum(v)), nparam++;
+        put(&params, "%s, ", param_enum(v));
+        nparam++;
     }
     put(t,
         "TPI_ISA_DECLARE(extern const tpi_%s_kernel, tpk_%s, [TPI_CTYPES]);\nextern const char *const "

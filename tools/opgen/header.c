@@ -38,7 +38,10 @@ static char *declaration(const op *o, form f) {
     text t = {0};
     put(&t, "%s%s(", result_type(o, f), symbol(o, f));
     int n = 0;
-    if (f == FORM_OUT) put(&t, "tp_tensor *out"), n++;
+    if (f == FORM_OUT) {
+        put(&t, "tp_tensor *out");
+        n++;
+    }
     for (int i = 0; i < o->nargs; i++) {
         if (o->args[i].fallback) break;
         type y = public_type(o, i, f);
@@ -90,9 +93,14 @@ static void write_options(text *t, const op *o) {
 static void write_c_macro(text *t, const op *o, form f) {
     if (!needs_macro(o, f)) return;
     text required = {0}, passed = {0};
-    put(&required, "%s", ""), put(&passed, "%s", "");
+    put(&required, "%s", "");
+    put(&passed, "%s", "");
     int n = 0;
-    if (f == FORM_OUT) put(&required, "out"), put(&passed, "out"), n++;
+    if (f == FORM_OUT) {
+        put(&required, "out");
+        put(&passed, "out");
+        n++;
+    }
     for (int i = 0; i < o->nargs && !o->args[i].fallback; i++, n++) {
         type y = public_type(o, i, f);
         put(&required, "%s%s_", n ? ", " : "", o->args[i].name);
@@ -124,9 +132,14 @@ static void write_c_macro(text *t, const op *o, form f) {
 static void write_cpp(text *t, const op *o, form f) {
     if (!needs_macro(o, f)) return;
     text tparams = {0}, params = {0}, passed = {0};
-    put(&params, "%s", ""), put(&passed, "%s", "");
+    put(&params, "%s", "");
+    put(&passed, "%s", "");
     int n = 0;
-    if (f == FORM_OUT) put(&params, "tp_tensor *out"), put(&passed, "out"), n++;
+    if (f == FORM_OUT) {
+        put(&params, "tp_tensor *out");
+        put(&passed, "out");
+        n++;
+    }
     for (int i = 0; i < o->nargs && !o->args[i].fallback; i++, n++) {
         type y = public_type(o, i, f);
         const char *name = o->args[i].name;

@@ -1,13 +1,19 @@
 /* The kernel files: for each family, plain loops over blocks in each compute type, compiled once per instruction set.
  */
 #include "kernels.h"
+#include "registers.h"
 #include <string.h>
 
 ctype resolve(ctype t, ctype compute) {
     if (t == C_TYPES) return compute;
     if (t == C_REAL) return compute == C_C64 ? C_F32 : compute == C_C128 ? C_F64 : compute;
-    if (t == C_WIDE) return compute == C_F32 ? C_F64 : compute == C_C64 ? C_C128 : compute == C_I32 ? C_I64 : compute;
-    return t;
+    if (t != C_WIDE) return t;
+    switch (compute) {
+    case C_F32: return C_F64;
+    case C_C64: return C_C128;
+    case C_I32: return C_I64;
+    default: return compute;
+    }
 }
 ctype result_ctype(int result, ctype compute) {
     return result == RESULT_BOOL || result == RESULT_TRUTH ? C_B8
@@ -170,9 +176,10 @@ void store_state(text *t, const op *o, ctype c, const char *indent, const block 
         value x = element_expr(&e, b->value[i], &locals);
         if (!b->name[i] && o->start->n == 1) k = 0; /* a single state needs no name */
         if (k < 0 && !b->name[i]) fail(b->at, "%s: expected 'name = value'", o->name);
-        if (k >= 0)
-            v[k] = x, set[k] = true;
-        else
+        if (k >= 0) {
+            v[k] = x;
+            set[k] = true;
+        } else
             bind(&locals, b->name[i], x);
     }
     if (o->first && b != o->start) {
@@ -267,7 +274,25 @@ static void write_search(text *t, const op *o, ctype c, const scope *names) {
 
 /* Elements go round lanes, each with a state of its own, and the lanes merge at the end: the loop vectorises, and the
  * order is fixed by n alone. A step waits for the step before in its lane, so there are as many lanes as registers hold
- * the states of: sixteen, or twice as many of a single state. A fold's stretch, a scan's `total`. */
+ * the states of: sixteen, or twice as many of a single state. Of long stretches every other group of elements goes into
+ * a second set of lanes, where no fused chain has to give the same bits with the registers that it has left
+ * (registers.c): a product then also stays out of the denormal numbers for twice as long, which some processors take
+ * 150 cycles for. A fold's stretch, a scan's `total`. */
+static void write_second_set(text *t, const op *v, ctype c, const scope *names) {
+    put(t, "    if (n >= 4 * LANES) {\n        %s c0[LANES];\n", ctype_c[state_type(v, 0, c)]);
+    put(t, "#pragma omp simd\n        for (int l = 0; l < LANES; l++) {\n");
+    store_state(t, v, c, "            ", v->start, "c", "l", names);
+    put(t, "        }\n        for (; i + 2 * LANES <= n; i += 2 * LANES) {\n");
+    for (int set = 0; set < 2; set++) {
+        put(t, "#pragma omp simd\n            for (int l = 0; l < LANES; l++) {\n");
+        step_body(t, v, c, "                ", set ? "c" : "b", "l", set ? "x[i + LANES + l]" : "x[i + l]",
+                  set ? "index0 + i + LANES + l" : "index0 + i + l", names);
+        put(t, "            }\n");
+    }
+    put(t, "        }\n#pragma omp simd\n        for (int l = 0; l < LANES; l++) {\n");
+    merge_body(t, v, c, "            ", "b", "l", "c", "l", names);
+    put(t, "        }\n    }\n");
+}
 static void write_lanes(text *t, const op *o, ctype c, const char *what) {
     scope names = {0};
     head(t, o, what, "int64_t n, const char *xp, int64_t index0, char *const *state", c, &names);
@@ -275,7 +300,11 @@ static void write_lanes(text *t, const op *o, ctype c, const char *what) {
     state_pointers(t, o, c, "state", "a");
     op value_alone = *o;
     block its_start = *o->start;
-    if (o->first) its_start.n = 1, value_alone.start = &its_start, value_alone.first = NULL;
+    if (o->first) {
+        its_start.n = 1;
+        value_alone.start = &its_start;
+        value_alone.first = NULL;
+    }
     const op *v = &value_alone;
     put(t, "    enum { LANES = %sTPI_LANES };\n", v->start->n == 1 ? "2 * " : "");
     put(t, "    if (n < LANES) {\n        for (int64_t i = 0; i < n; i++) {\n");
@@ -284,8 +313,10 @@ static void write_lanes(text *t, const op *o, ctype c, const char *what) {
     for (int i = 0; i < v->start->n; i++) put(t, "    %s b%d[LANES];\n", ctype_c[state_type(v, i, c)], i);
     put(t, "#pragma omp simd\n    for (int l = 0; l < LANES; l++) {\n");
     store_state(t, v, c, "        ", v->start, "b", "l", &names);
-    put(t, "    }\n    int64_t i = 0;\n    for (; i + LANES <= n; i += LANES) {\n#pragma omp simd\n        for (int l "
-           "= 0; l < LANES; l++) {\n");
+    put(t, "    }\n    int64_t i = 0;\n");
+    if (v->start->n == 1 && o->kind == K_FOLD && !o->first && !strcmp(register_end(o), "NONE"))
+        write_second_set(t, v, c, &names);
+    put(t, "    for (; i + LANES <= n; i += LANES) {\n#pragma omp simd\n        for (int l = 0; l < LANES; l++) {\n");
     step_body(t, v, c, "            ", "b", "l", "x[i + l]", "index0 + i + l", &names);
     put(t, "        }\n    }\n    for (int l = 0; i + l < n; l++) {\n");
     step_body(t, v, c, "        ", "b", "l", "x[i + l]", "index0 + i + l", &names);
@@ -434,8 +465,9 @@ static void write_scan_outer(text *t, const op *o, ctype c) {
 
 /* A step waits for the one before it, so a row alone leaves most of the machine idle. With a merge, a block is cut into
  * eight segments: the totals of all but the last give each segment the state before it, and then eight chains run side
- * by side. */
+ * by side. A cheap step of several variables goes faster alone: eight chains of them do not fit the registers. */
 enum { CHAINS = 8, SEGMENT = 128 };
+static bool takes_chains(const op *o) { return o->merge && (o->start->n == 1 || is_costly_block(o->step)); }
 static void scan_chains(text *t, const op *o, ctype c, const scope *names) {
     put(t, "    for (; j + %d <= n; j += %d) {\n", CHAINS * SEGMENT, CHAINS * SEGMENT);
     for (int i = 0; i < o->start->n; i++) {
@@ -485,7 +517,7 @@ static void write_scan_inner(text *t, const op *o, ctype c) {
         put(t, "    int64_t j = el_running_%s_%s(n, x, b0, out0);\n", running, ctype_suffix[c]);
     else
         put(t, "    int64_t j = 0;\n");
-    if (o->merge && !running) scan_chains(t, o, c, &names);
+    if (takes_chains(o) && !running) scan_chains(t, o, c, &names);
     put(t, "    for (; j < n; j++)\n");
     scan_step(t, o, c, "        ", "b", "0", "j", "index0 + j", &names);
     for (int i = 0; i < o->start->n; i++) put(t, "    a%d[0] = b%d[0];\n", i, i);
@@ -500,10 +532,14 @@ static void fold_table(text *t, const op *o) {
         ctype c = (ctype)i;
         write_start(t, o, c);
         if (scan && o->merge) write_lanes(t, o, c, "total");
-        if (scan)
-            write_scan_inner(t, o, c), write_scan_outer(t, o, c);
-        else
-            write_inner(t, o, c), write_outer(t, o, c), write_finish(t, o, c);
+        if (scan) {
+            write_scan_inner(t, o, c);
+            write_scan_outer(t, o, c);
+        } else {
+            write_inner(t, o, c);
+            write_outer(t, o, c);
+            write_finish(t, o, c);
+        }
         if (o->merge) write_merge(t, o, c);
     }
     const char *k = kind_names[o->kind];
@@ -537,12 +573,17 @@ text write_kernels(const char *family) {
         const op *o = ops[i];
         if (strcmp(o->family, family)) continue;
         if (o->kind == K_MAP) {
-            map_table(&t, o, -1, op_ctypes(o)), n++;
+            map_table(&t, o, -1, op_ctypes(o));
+            if (has_narrow(o)) write_narrow(&t, o);
+            n++;
             for (int a = 0; a < o->nargs; a++)
                 if (has_fused_grad(o, a))
                     map_table(&t, o, a, op_ctypes(o) & (1 << C_F32 | 1 << C_F64 | 1 << C_C64 | 1 << C_C128));
         }
-        if (o->kind == K_FOLD || o->kind == K_SCAN) fold_table(&t, o), n++;
+        if (o->kind == K_FOLD || o->kind == K_SCAN) {
+            fold_table(&t, o);
+            n++;
+        }
     }
     if (!n) put(&t, "extern int tpi_no_kernels_here;\n");
     return t;

@@ -15,5 +15,9 @@ void load_state(text *t, const op *o, ctype c, const char *indent, const char *a
                 const char *suffix, scope *names);
 void store_state(text *t, const op *o, ctype c, const char *indent, const block *b, const char *array,
                  const char *index, const scope *names);
+/* narrow.c: kernels for elements of 8 and 16 bits. */
+bool has_narrow(const op *o);
+void write_narrow(text *t, const op *o);
+char *narrow_members(const op *o); /* of tpi_map_op */
 void write_results(text *t, const op *o, ctype c, const char *indent, const char *index, const scope *names);
 #endif

@@ -58,10 +58,11 @@ typedef struct layer {
     layer_text reprs[16], checks[12];
     layer_text input_checks[12]; /* of forward's inputs */
     bool wants_factory;
-    bool plain_repr; /* a repr line that says nothing: no text, whatever the base prints */
-    char *constants; /* NULL: the arguments that are attributes */
-    char *by_hand;   /* the Python file that has the class, or NULL */
-    char *mixin;     /* a class by hand with methods that the stanza cannot say, or NULL */
+    bool any_arguments; /* Python's constructor takes whatever it is given, and leaves it alone */
+    bool plain_repr;    /* a repr line that says nothing: no text, whatever the base prints */
+    char *constants;    /* NULL: the arguments that are attributes */
+    char *by_hand;      /* the Python file that has the class, or NULL */
+    char *mixin;        /* a class by hand with methods that the stanza cannot say, or NULL */
     char *mixin_file;
     expr *pymake;       /* a call by which Python's constructor makes the parameters and fills them, or NULL */
     char *passing;      /* " num_chunks ": arguments that Python does not keep */

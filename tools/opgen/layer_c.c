@@ -83,7 +83,8 @@ static char *message_piece(const layer *l, const char *name, char mark, place at
 }
 static text message_values; /* the arguments of the message being written */
 static char *message_value(const layer *l, const char *name, char mark, place at) {
-    (void)mark, (void)at;
+    (void)mark;
+    (void)at;
     switch (kind_of_type(l->make.args[find_arg(&l->make, name)].type)) {
     case V_INT:
     case V_BOOL: put(&message_values, ", (long long)%s", name); break;

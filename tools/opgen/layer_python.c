@@ -145,7 +145,9 @@ static void write_super(text *t, const layer *l, const names *n) {
 }
 
 static char *message_piece(const layer *l, const char *name, char mark, place at) {
-    (void)l, (void)mark, (void)at;
+    (void)l;
+    (void)mark;
+    (void)at;
     return format("{%s}", name);
 }
 
@@ -195,6 +197,7 @@ static bool is_attribute(const layer *l, int i) {
 
 static void write_init(text *t, const layer *l) {
     names n = {.l = l, .plain = &l->make, .locals = " ", .init = true};
+    if (l->any_arguments) put(t, "    def __init__(self, *args, **kwargs):\n        super().__init__()\n\n");
     if ((!l->make.nargs && !l->nsets && !l->nbase) || same_constructor(l)) return;
     put(t, "    def __init__(%s):\n", signature(l));
     for (int i = 0; i < l->nchecks; i++) {
@@ -260,7 +263,9 @@ static void write_python_reset(text *t, const layer *l) {
 }
 
 static char *input_piece(const layer *l, const char *name, char mark, place at) {
-    (void)l, (void)mark, (void)at;
+    (void)l;
+    (void)mark;
+    (void)at;
     return format("{%s}", strcmp(name, "input.ndim") ? name : "input.dim()");
 }
 
@@ -298,7 +303,8 @@ static void write_python_forward(text *t, const layer *l) {
 }
 
 static char *repr_piece(const layer *l, const char *name, char mark, place at) {
-    (void)l, (void)at;
+    (void)l;
+    (void)at;
     return mark == '?' ? format("{self.%s is not None}", name) : format("{self.%s%s}", name, mark == 'r' ? "!r" : "");
 }
 

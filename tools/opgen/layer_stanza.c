@@ -76,7 +76,9 @@ static char *word_after(const char *s,
 
 static void parse_head(layer *l, const char *s) {
     char *all = format("%s -> Tensor", s);
-    l->python_only = " ", l->texts = " ", l->c_only = " ";
+    l->python_only = " ";
+    l->texts = " ";
+    l->c_only = " ";
     for (const char *p = all; (p = strstr(p, "any ")); p++)
         if (p > all && strchr("( ,", p[-1])) l->python_only = format("%s%s ", l->python_only, word_after(p, "any "));
     for (const char *p = all; (p = strstr(p, "|str ")); p++)
@@ -107,7 +109,10 @@ static expr *cut_condition(char *line, place at) {
 static void parse_tensor(layer *l, const char *s, place at, bool buffer, bool persistent) {
     if (l->ntensors == 8) fail(at, "more than 8 parameters and buffers");
     layer_tensor *x = &l->tensors[l->ntensors++];
-    x->at = at, x->buffer = buffer, x->persistent = persistent, x->value = "0";
+    x->at = at;
+    x->buffer = buffer;
+    x->persistent = persistent;
+    x->value = "0";
     char *line = copy_n(s, strlen(s));
     x->condition = cut_condition(line, at);
     const char *p = line;
@@ -151,11 +156,17 @@ static void parse_check(layer_text *list, int *count, const char *s, place at) {
                                            {"IndexError", "TP_ERR_INDEX"},
                                            {"RuntimeError", "TP_ERR_RUNTIME"},
                                            {"AssertionError", "TP_ERR_VALUE"}};
-    c->at = at, c->condition = conditions[0], c->code = "TP_ERR_VALUE", c->error = "ValueError";
+    c->at = at;
+    c->condition = conditions[0];
+    c->code = "TP_ERR_VALUE";
+    c->error = "ValueError";
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         size_t k = strlen(codes[i][0]);
-        if (!strncmp(rest, codes[i][0], k) && !strncmp(rest + k, ": ", 2))
-            c->error = (char *)codes[i][0], c->code = codes[i][1], rest += k + 2;
+        if (!strncmp(rest, codes[i][0], k) && !strncmp(rest + k, ": ", 2)) {
+            c->error = (char *)codes[i][0];
+            c->code = codes[i][1];
+            rest += k + 2;
+        }
     }
     c->text = replaced(rest, "\n", " ");
 }
@@ -185,8 +196,10 @@ static block *parse_call(layer *l, const char *s, place at) {
     const char *signature = "Tensor input";
     if (*s == '(') {
         const char *end = closing(s, at), *inside = spaces(s + 1);
-        if (!strncmp(inside, "Tensor ", 7) || !strncmp(inside, "Tensor? ", 8))
-            signature = copy_n(inside, (size_t)(end - inside)), s = spaces(end + 1);
+        if (!strncmp(inside, "Tensor ", 7) || !strncmp(inside, "Tensor? ", 8)) {
+            signature = copy_n(inside, (size_t)(end - inside));
+            s = spaces(end + 1);
+        }
     }
     l->inputs = (op){.at = at};
     parse_signature(&l->inputs, format("forward(%s) -> Tensor", signature));
@@ -293,6 +306,8 @@ static void parse_layer_line(layer *l, const char *s, place at) {
         parse_check(l->input_checks, &l->ninput_checks, rest, at);
     else if (starts(&rest, "factory"))
         l->wants_factory = true;
+    else if (starts(&rest, "any_arguments"))
+        l->any_arguments = true;
     else if (starts(&rest, "repr"))
         parse_repr(l, rest, at);
     else if (starts(&rest, "constants"))
@@ -318,6 +333,7 @@ static void parse_layer_line(layer *l, const char *s, place at) {
              "unknown keyword at '%.30s'; expected doc, cname, base, set, pyset, parameter, buffer, temporary, reset, "
              "build, "
              "forward, pyforward, check, need, dims, repr, constants, onlyc, pymake, passing, keeping, factory, "
+             "any_arguments, "
              "python, mixin, "
              "sample or for",
              s);
@@ -428,10 +444,13 @@ char *fill_text(const layer *l, const char *s, char *(*piece)(const layer *, con
         char *name = copy_n(s + 1, (size_t)(end - s - 1));
         size_t n = strlen(name);
         char mark = 0;
-        if (n && name[n - 1] == '?')
-            mark = '?', name[n - 1] = 0;
-        else if (n > 2 && !strcmp(name + n - 2, "!r"))
-            mark = 'r', name[n - 2] = 0;
+        if (n && name[n - 1] == '?') {
+            mark = '?';
+            name[n - 1] = 0;
+        } else if (n > 2 && !strcmp(name + n - 2, "!r")) {
+            mark = 'r';
+            name[n - 2] = 0;
+        }
         put(&t, "%s", piece(l, name, mark, at));
         s = end + 1;
     }
@@ -506,17 +525,23 @@ static void make_forward(layer *l) {
         int count = pass == 0 ? n : pass == 1 ? 64 : 1;
         for (int i = 0; i < count; i++) {
             char *name = NULL, *written = NULL;
-            if (pass == 0)
-                name = known[i].name, written = (char *)types[known[i].type].name;
-            else if (pass == 2)
-                name = "training", written = "bool";
-            else {
+            if (pass == 0) {
+                name = known[i].name;
+                written = (char *)types[known[i].type].name;
+            } else if (pass == 2) {
+                name = "training";
+                written = "bool";
+            } else {
                 int k = i;
                 const layer *owner = l;
-                while (owner && k >= owner->ntensors) k -= owner->ntensors, owner = owner->parent;
+                while (owner && k >= owner->ntensors) {
+                    k -= owner->ntensors;
+                    owner = owner->parent;
+                }
                 if (!owner) break;
                 const layer_tensor *x = &owner->tensors[k];
-                name = x->name, written = x->condition || x->from ? "Tensor?" : "Tensor";
+                name = x->name;
+                written = x->condition || x->from ? "Tensor?" : "Tensor";
             }
             bool used = false, again = find_arg(&l->inputs, name) >= 0;
             for (int b = 0; b < l->forward->n; b++) used = used || uses_name(l->forward->value[b], name);
@@ -526,9 +551,13 @@ static void make_forward(layer *l) {
     }
     put(&signature, ") -> Tensor");
     op *o = l->forward_op = add_op(signature.s, "layers", l->at);
-    o->kind = K_COMPOSE, o->internal = true, o->hidden = true, o->names = "",
+    o->kind = K_COMPOSE;
+    o->internal = true;
+    o->hidden = true;
+    o->names = "";
     o->doc = format("What a call of %s computes.", l->name);
-    o->body = l->forward, o->kind_text = "";
+    o->body = l->forward;
+    o->kind_text = "";
     for (int i = 0; i < l->ninput_checks; i++) {
         char *message = copy_n(l->input_checks[i].text, strlen(l->input_checks[i].text));
         char *brace = strchr(message, '{'); /* what came is said in Python alone */

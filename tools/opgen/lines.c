@@ -34,7 +34,8 @@ static table_line *add_line(table_line **lines, int *n, place at, bool head) {
         *lines = more;
     }
     table_line *line = &(*lines)[(*n)++];
-    line->at = at, line->head = head;
+    line->at = at;
+    line->head = head;
     return line;
 }
 

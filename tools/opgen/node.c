@@ -459,12 +459,14 @@ void write_backward(text *out, const op *o, const needs *n) {
         if (o->args[a].grad) {
             tensor_scope one = s;
             write_one_grad(&one, o, a);
-            s.ntemps = one.ntemps, s.nlists = one.nlists;
+            s.ntemps = one.ntemps;
+            s.nlists = one.nlists;
         }
     for (int g = 0; g < o->ngroups; g++) {
         tensor_scope one = s;
         write_group_grad(&one, o, &o->groups[g]);
-        s.ntemps = one.ntemps, s.nlists = one.nlists;
+        s.ntemps = one.ntemps;
+        s.nlists = one.nlists;
     }
     int fixed = saved_slot(o, n, -1, -1);
     text *t = out;

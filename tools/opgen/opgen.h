@@ -247,6 +247,7 @@ typedef struct op {
     int writes_when; /* the bool argument without which `written` arguments are left alone; -1: none */
     expr *cost;      /* multiply-adds, NULL: not known */
     double cost_each;
+    expr *gain; /* by how much the outputs shrink, over a number argument; NULL: not said */
     bool named_tuple;
     bool copies; /* the map gives what it takes */
     bool adds;   /* the map is the sum of its two operands, where its numbers are 1 */
@@ -312,6 +313,7 @@ typedef struct function {
 const function *find_function(const char *name, int nargs);
 extern const char *const ctype_c[C_TYPES];      /* "float" */
 extern const char *const ctype_suffix[C_TYPES]; /* "f32" */
+const char *arithmetic_name(char symbol);       /* "add" for '+'; NULL: it is not one of the four */
 
 typedef struct value { /* a scalar value inside a kernel: C text, and its type */
     char *c;

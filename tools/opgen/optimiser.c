@@ -30,6 +30,14 @@ static const option *find_option(const optimiser *o, const char *name) {
     return NULL;
 }
 
+static option_kind kind_named(const char *name, place at) {
+    if (!strcmp(name, "float")) return O_FLOAT;
+    if (!strcmp(name, "int")) return O_INT;
+    if (!strcmp(name, "bool")) return O_BOOL;
+    if (!strcmp(name, "str")) return O_STRING;
+    fail(at, "an option is a float, int, bool or str, not '%s'", name);
+}
+
 /* NAME[: TYPE[?]] = DEFAULT [as A, B] */
 static void parse_option(optimiser *o, const char *s, place at, const char *key) {
     if (o->noptions == 24) fail(at, "more than 24 options");
@@ -43,8 +51,7 @@ static void parse_option(optimiser *o, const char *s, place at, const char *key)
     if (takes(&s, ':')) {
         char *t = next_word(&s);
         p->optional = takes(&s, '?');
-        p->kind = !strcmp(t, "bool") ? O_BOOL : !strcmp(t, "int") ? O_INT : !strcmp(t, "str") ? O_STRING : O_FLOAT;
-        if (p->kind == O_FLOAT && strcmp(t, "float")) fail(at, "an option is a float, int, bool or str, not '%s'", t);
+        p->kind = kind_named(t, at);
     }
     if (!takes(&s, '=')) fail(at, "expected '= DEFAULT' after the option '%s'", p->name);
     const char *as = strstr(s, " as ");
@@ -136,13 +143,18 @@ static void inherit(optimiser *o, const char *s, place at) {
     char *name = next_word(&s);
     const optimiser *from = o->like = find_optimiser(name);
     if (!from || from == o) fail(at, "'%s' is no optimiser above this one", name);
-    o->nchecks = from->nchecks, o->nflags = from->nflags, o->nslots = from->nslots, o->early = from->early;
+    o->nchecks = from->nchecks;
+    o->nflags = from->nflags;
+    o->nslots = from->nslots;
+    o->early = from->early;
     memcpy(o->checks, from->checks, sizeof o->checks);
     memcpy(o->flag, from->flag, sizeof o->flag);
     memcpy(o->flag_value, from->flag_value, sizeof o->flag_value);
     memcpy(o->flag_text, from->flag_text, sizeof o->flag_text);
     memcpy(o->slots, from->slots, sizeof o->slots);
-    o->scalar = from->scalar, o->update = from->update, o->native = from->native;
+    o->scalar = from->scalar;
+    o->update = from->update;
+    o->native = from->native;
 }
 
 static void parse_optimiser_line(optimiser *o, const char *s, place at) {
@@ -167,11 +179,13 @@ static void parse_optimiser_line(optimiser *o, const char *s, place at) {
         o->early = true;
     else if (!strcmp(key, "state"))
         parse_state(o, s, at);
-    else if (!strcmp(key, "scalar"))
-        o->scalar = parse_lines(s, at), o->scalar_text = copy_n(s, strlen(s));
-    else if (!strcmp(key, "update"))
-        o->update = parse_lines(s, at), o->update_text = copy_n(s, strlen(s));
-    else if (!strcmp(key, "native"))
+    else if (!strcmp(key, "scalar")) {
+        o->scalar = parse_lines(s, at);
+        o->scalar_text = copy_n(s, strlen(s));
+    } else if (!strcmp(key, "update")) {
+        o->update = parse_lines(s, at);
+        o->update_text = copy_n(s, strlen(s));
+    } else if (!strcmp(key, "native"))
         o->native = next_word(&s);
     else if (!strcmp(key, "closure"))
         o->closure = true;
@@ -194,7 +208,9 @@ void read_optimisers(const char *path) {
         }
         o = need(sizeof *o);
         const char *s = lines[i].text;
-        o->at = lines[i].at, o->family = table_name(path), o->name = next_word(&s);
+        o->at = lines[i].at;
+        o->family = table_name(path);
+        o->name = next_word(&s);
         if (find_optimiser(o->name)) fail(o->at, "%s is defined twice", o->name);
         o->cname = copy_n(o->name, strlen(o->name));
         for (char *c = o->cname; *c; c++) *c = (char)tolower((unsigned char)*c);

@@ -30,7 +30,9 @@ static void expect(parser *x, const char *token, const char *where) {
 
 static expr *make(parser *x, expr_kind kind, const char *name, int n) {
     expr *e = need(sizeof *e);
-    e->kind = kind, e->at = x->at, e->n = n;
+    e->kind = kind;
+    e->at = x->at;
+    e->n = n;
     e->name = name ? copy_n(name, strlen(name)) : NULL;
     e->arg = need(sizeof(expr *) * (size_t)(n ? n : 1));
     return e;
@@ -87,7 +89,8 @@ static void arguments(parser *x, expr *e, const char *close) {
     expr **all = need(sizeof(expr *) * (size_t)(e->n + n + 1));
     memcpy(all, e->arg, sizeof(expr *) * (size_t)e->n);
     memcpy(all + e->n, list, sizeof(expr *) * (size_t)n);
-    e->arg = all, e->n += n;
+    e->arg = all;
+    e->n += n;
 }
 
 static expr *primary(parser *x) {
@@ -232,7 +235,9 @@ block *parse_block(const char *s, place at) {
     parser x = {s, at};
     block *b = need(sizeof *b);
     b->at = at;
-    b->name = need(sizeof(char *) * 32), b->type = need(sizeof(char *) * 32), b->value = need(sizeof(expr *) * 32);
+    b->name = need(sizeof(char *) * 32);
+    b->type = need(sizeof(char *) * 32);
+    b->value = need(sizeof(expr *) * 32);
     for (;;) {
         skip(&x);
         if (!*x.p) break;

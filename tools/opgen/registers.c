@@ -52,7 +52,8 @@ static vtext binary_text(const names *n, const expr *e) {
     if (!strcmp(e->name, "*") && y.one) return x;
     if (strchr("+*", o) && !strcmp(y.c, "a") && strcmp(x.c, "a")) { /* the accumulator first, so that forms are equal */
         vtext z = x;
-        x = y, y = z;
+        x = y;
+        y = z;
     }
     bool compares = strchr("<>=!", o) != NULL;
     if (!compares && !strchr("+-*/", o)) fail(e->at, "%s: '%s' has no place in registers", n->o->name, e->name);
@@ -115,7 +116,8 @@ static int operation_of(const names *n, const char *form, company with) {
 
 /* registers, or registers when ARG == 1 */
 void parse_registers(op *o, const char *s, place at) {
-    o->registers = true, o->registers_when = -1;
+    o->registers = true;
+    o->registers_when = -1;
     if (starts(&s, "when")) {
         char *name = word(&s);
         o->registers_when = find_arg(o, name);
@@ -140,12 +142,15 @@ static void find_forms(op *o) {
     int numbers = n.k.nparam - (o->registers_when >= 0);
     if (n.k.n == 2 && numbers == 0) {
         for (int f = 0; f < REGISTER_FORMS; f++) {
-            n.operand[0] = forms[f].first, n.operand[1] = forms[f].second;
+            n.operand[0] = forms[f].first;
+            n.operand[1] = forms[f].second;
             o->register_form[f] = 1 + operation_of(&n, forms[f].suffix, forms[f].with);
         }
         return;
     }
-    n.operand[0] = "a", n.operand[1] = n.param[0] = "number", n.operand[2] = n.param[1] = "number2";
+    n.operand[0] = "a";
+    n.operand[1] = n.param[0] = "number";
+    n.operand[2] = n.param[1] = "number2";
     if (n.k.n == 3 && numbers == 0)
         numbers = 2; /* its last two operands, where they are numbers */
     else if (n.k.n != 1 || numbers > 2)
@@ -184,14 +189,19 @@ char *register_members(const op *o) {
 
 static bool is_name(const expr *e, const char *name) { return e->kind == E_NAME && !strcmp(e->name, name); }
 
-/* A fold with one state of the compute type, whose step adds the element, or takes the larger of the two. */
+/* A fold with one state of the compute type, whose step adds the element, or takes the larger of the two. The element
+ * comes first in max(): what is asked of the first, whether it is a NaN, does not wait for the state then. */
 const char *register_end(const op *o) {
     if (o->start->n != 1 || o->start->type[0] || o->first || o->step->n != 1) return "NONE";
     const char *state = o->start->name[0];
     const expr *start = o->start->value[0], *step = o->step->value[0];
-    if (step->n != 2 || !is_name(step->arg[0], state) || !is_name(step->arg[1], "x")) return "NONE";
-    if (step->kind == E_BINARY && !strcmp(step->name, "+") && start->kind == E_INT && start->i == 0) return "SUM";
-    return step->kind == E_CALL && !strcmp(step->name, "max") && is_name(start, "least") ? "MAX" : "NONE";
+    if (step->n != 2) return "NONE";
+    const bool state_first = is_name(step->arg[0], state) && is_name(step->arg[1], "x"),
+               element_first = is_name(step->arg[0], "x") && is_name(step->arg[1], state);
+    const bool adds = step->kind == E_BINARY && !strcmp(step->name, "+") && start->kind == E_INT && start->i == 0;
+    if (adds && state_first) return "SUM";
+    const bool takes_larger = step->kind == E_CALL && !strcmp(step->name, "max") && is_name(start, "least");
+    return takes_larger && element_first ? "MAX" : "NONE";
 }
 
 text write_registers(void) {

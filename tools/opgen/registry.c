@@ -108,7 +108,10 @@ text write_registry(void) {
     for (int i = 0; i < nops; i++) put(&t, "extern const tp_operator tpi_operator_%s;\n", ops[i]->cname);
     put(&t, "\nconst tp_operator *const tpi_operators[] = {\n");
     for (int i = 0; i < nops; i++)
-        if (!ops[i]->hidden) put(&t, "    &tpi_operator_%s,\n", ops[i]->cname), n++;
+        if (!ops[i]->hidden) {
+            put(&t, "    &tpi_operator_%s,\n", ops[i]->cname);
+            n++;
+        }
     put(&t, "};\nconst int64_t tpi_operator_total = %d;\n", n);
     put(&t, "const tpi_kernel_facts tpi_kernel_facts_list[] = {\n");
     for (int i = 0; i < nops; i++)
@@ -168,10 +171,22 @@ static const char *const makers[] = {"t",   "pos",      "unit",   "prob", "big",
                                      "spd", "wellcond", "begins", "ints", "int32s", "bools", "complex"};
 
 static bool constant(const expr *e, double *v) {
-    if (e->kind == E_INT || e->kind == E_FLOAT) return *v = e->f, true;
-    if (e->kind == E_NAME && !strcmp(e->name, "inf")) return *v = __builtin_inf(), true;
-    if (e->kind == E_NAME && !strcmp(e->name, "nan")) return *v = __builtin_nan(""), true;
-    if (e->kind == E_UNARY && e->name[0] == '-' && constant(e->arg[0], v)) return *v = -*v, true;
+    if (e->kind == E_INT || e->kind == E_FLOAT) {
+        *v = e->f;
+        return true;
+    }
+    if (e->kind == E_NAME && !strcmp(e->name, "inf")) {
+        *v = __builtin_inf();
+        return true;
+    }
+    if (e->kind == E_NAME && !strcmp(e->name, "nan")) {
+        *v = __builtin_nan("");
+        return true;
+    }
+    if (e->kind == E_UNARY && e->name[0] == '-' && constant(e->arg[0], v)) {
+        *v = -*v;
+        return true;
+    }
     return false;
 }
 static bool whole(const expr *e) { return e->kind == E_INT || (e->kind == E_UNARY && e->arg[0]->kind == E_INT); }
@@ -204,7 +219,8 @@ static char *sample_value(const expr *e, const char *name, const sample *s) {
         put(&t, "%s}", dims ? "" : "0");
         if (dims < e->n) {
             double lo, hi;
-            constant(e->arg[dims], &lo), constant(e->arg[dims + 1], &hi);
+            constant(e->arg[dims], &lo);
+            constant(e->arg[dims + 1], &hi);
             put(&t, ", .low = %d, .high = %d", (int)lo, (int)hi);
         }
         put(&t, "}");
@@ -229,7 +245,10 @@ static char *sample_value(const expr *e, const char *name, const sample *s) {
         for (int i = 0; i < e->n; i++) numbers = numbers && constant(e->arg[i], &v);
         if (numbers) {
             put(&t, "{.kind = SAMPLE_FLOATS, .name = %s, .n = %d, .floats = (const double[]){", n, e->n);
-            for (int i = 0; i < e->n; i++) constant(e->arg[i], &v), put(&t, "%.17g, ", v);
+            for (int i = 0; i < e->n; i++) {
+                constant(e->arg[i], &v);
+                put(&t, "%.17g, ", v);
+            }
             put(&t, "}}");
             return t.s;
         }

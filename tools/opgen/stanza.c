@@ -248,9 +248,10 @@ static void parse_types(op *o, const char *s, place at) {
             o->types |= CAT_INT;
         else if (starts(&s, "float"))
             o->types |= CAT_FLOAT;
-        else if (starts(&s, "single"))
-            o->types |= CAT_FLOAT, o->no_half = true;
-        else if (starts(&s, "complex"))
+        else if (starts(&s, "single")) {
+            o->types |= CAT_FLOAT;
+            o->no_half = true;
+        } else if (starts(&s, "complex"))
             o->types |= CAT_COMPLEX;
         else if (starts(&s, "all"))
             o->types |= 15;
@@ -372,7 +373,10 @@ static void parse_check(op *o, const char *s, place at) {
                                            {"NotImplementedError: ", "TP_ERR_MISSING"}};
     const char *code = "TP_ERR_RUNTIME";
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-        if (!strncmp(rest, codes[i][0], strlen(codes[i][0]))) code = codes[i][1], rest += strlen(codes[i][0]);
+        if (!strncmp(rest, codes[i][0], strlen(codes[i][0]))) {
+            code = codes[i][1];
+            rest += strlen(codes[i][0]);
+        }
     o->checks[o->nchecks++] = (check){conditions[0], code, copy_n(rest, strlen(rest))};
 }
 
@@ -384,7 +388,9 @@ static void parse_first(op *o, const char *s, place at) {
     if (o->kind != K_FOLD || !o->start || o->start->n != 1)
         fail(at, "%s: 'first' stands in a fold, after a 'start' of one variable", o->name);
     o->first = parse_expr(spaces(s + 1), at);
-    o->start->name[1] = name, o->start->type[1] = "int64", o->start->value[1] = parse_expr("0", at);
+    o->start->name[1] = name;
+    o->start->type[1] = "int64";
+    o->start->value[1] = parse_expr("0", at);
     o->start->n = 2;
 }
 
@@ -423,13 +429,16 @@ static void parse_line(op *o, const char *s, place at) {
         o->doc = copy_n(rest, strlen(rest));
     else if (starts(&rest, "cname"))
         o->cname = word(&rest);
-    else if (starts(&rest, "map"))
-        set_kind(o, K_MAP, rest, at), o->body = parse_block(rest, at);
-    else if (starts(&rest, "fold"))
-        set_kind(o, K_FOLD, rest, at), parse_over(o, rest, at);
-    else if (starts(&rest, "scan"))
-        set_kind(o, K_SCAN, rest, at), parse_over(o, rest, at);
-    else if (starts(&rest, "start"))
+    else if (starts(&rest, "map")) {
+        set_kind(o, K_MAP, rest, at);
+        o->body = parse_block(rest, at);
+    } else if (starts(&rest, "fold")) {
+        set_kind(o, K_FOLD, rest, at);
+        parse_over(o, rest, at);
+    } else if (starts(&rest, "scan")) {
+        set_kind(o, K_SCAN, rest, at);
+        parse_over(o, rest, at);
+    } else if (starts(&rest, "start"))
         o->start = parse_block(rest, at);
     else if (starts(&rest, "step"))
         o->step = parse_block(rest, at);
@@ -444,15 +453,19 @@ static void parse_line(op *o, const char *s, place at) {
                          : starts(&rest, "IndexError") ? "TP_ERR_INDEX"
                                                        : NULL;
         if (!o->empty_error) fail(at, "expected 'empty error' or 'empty IndexError'");
-    } else if (starts(&rest, "view"))
-        set_kind(o, K_VIEW, rest, at), o->function = word(&rest);
-    else if (starts(&rest, "compose")) {
+    } else if (starts(&rest, "view")) {
+        set_kind(o, K_VIEW, rest, at);
+        o->function = word(&rest);
+    } else if (starts(&rest, "compose")) {
         const char *c = rest;
         char *first = word(&c);
-        if (!strcmp(first, "c") && isalpha((unsigned char)*spaces(c)))
-            set_kind(o, K_COMPOSE_C, rest, at), o->function = word(&c);
-        else
-            set_kind(o, K_COMPOSE, rest, at), o->body = parse_block(rest, at);
+        if (!strcmp(first, "c") && isalpha((unsigned char)*spaces(c))) {
+            set_kind(o, K_COMPOSE_C, rest, at);
+            o->function = word(&c);
+        } else {
+            set_kind(o, K_COMPOSE, rest, at);
+            o->body = parse_block(rest, at);
+        }
     } else if (starts(&rest, "native")) {
         set_kind(o, starts(&rest, "inplace") ? K_NATIVE_INPLACE : K_NATIVE, rest, at);
         o->function = word(&rest);
@@ -460,9 +473,10 @@ static void parse_line(op *o, const char *s, place at) {
     } else if (starts(&rest, "gpu")) {
         o->gpu = word(&rest);
         if (!*o->gpu) fail(at, "expected the C function's name after 'gpu'");
-    } else if (starts(&rest, "anywhere"))
-        o->anywhere = true, o->open = starts(&rest, "open");
-    else if (starts(&rest, "registers"))
+    } else if (starts(&rest, "anywhere")) {
+        o->anywhere = true;
+        o->open = starts(&rest, "open");
+    } else if (starts(&rest, "registers"))
         parse_registers(o, rest, at);
     else if (starts(&rest, "part"))
         o->part = true;
@@ -485,9 +499,10 @@ static void parse_line(op *o, const char *s, place at) {
         parse_node(o, rest, at);
     else if (starts(&rest, "internal"))
         o->internal = true;
-    else if (starts(&rest, "lazy"))
-        o->lazy = word(&rest), o->marks = "KEPT";
-    else if (starts(&rest, "marks"))
+    else if (starts(&rest, "lazy")) {
+        o->lazy = word(&rest);
+        o->marks = "KEPT";
+    } else if (starts(&rest, "marks"))
         o->marks = parse_marks(&rest, at);
     else if (starts(&rest, "arg")) {
         char *name = word(&rest);
@@ -531,7 +546,7 @@ static void parse_line(op *o, const char *s, place at) {
         fail(at,
              "unknown keyword at '%.30s'; expected doc, map, fold, scan, view, part, compose, native, gpu, anywhere, "
              "writes, registers, dtype, types, grad, nondiff, todo, node, "
-             "forms, overlap, lazy, marks, names, autocast, batch, arg, cname, check, internal, draws, cost, "
+             "forms, overlap, lazy, marks, names, autocast, batch, arg, cname, check, internal, draws, cost, gain, "
              "dynamic_shape, "
              "from_host, index, any_float, prologue, epilogue, named_tuple, numbers_first, accepts_number, symbol, "
              "sample or "
@@ -541,7 +556,10 @@ static void parse_line(op *o, const char *s, place at) {
 
 op *add_op(const char *signature, const char *family, place at) {
     op *o = need(sizeof *o);
-    o->at = at, o->kind = K_NONE, o->family = (char *)family, o->types = -1;
+    o->at = at;
+    o->kind = K_NONE;
+    o->family = (char *)family;
+    o->types = -1;
     o->writes_when = o->accepts_number = -1;
     op **more = need(sizeof(op *) * (size_t)(nops + 1));
     if (nops) memcpy(more, ops, sizeof(op *) * (size_t)nops);

@@ -304,16 +304,25 @@ static tvalue call_op(tensor_scope *s, const op *o, const expr *e) {
     const char *comma = o->nargs ? ", " : "";
     if (o->plain) {
         int p = s->ntemps++;
-        vkind k = !strcmp(o->plain_type, "bool")    ? V_BOOL
-                  : !strcmp(o->plain_type, "int")   ? V_INT
-                  : !strcmp(o->plain_type, "float") ? V_FLOAT
-                                                    : V_SCALAR;
-        const char *ct = k == V_BOOL ? "bool" : k == V_INT ? "int64_t" : k == V_FLOAT ? "double" : "tp_scalar";
+        vkind k = V_SCALAR;
+        const char *ct = "tp_scalar";
+        if (!strcmp(o->plain_type, "bool")) {
+            k = V_BOOL;
+            ct = "bool";
+        } else if (!strcmp(o->plain_type, "int")) {
+            k = V_INT;
+            ct = "int64_t";
+        } else if (!strcmp(o->plain_type, "float")) {
+            k = V_FLOAT;
+            ct = "double";
+        }
         put(s->code, "%s%s p%d;\n%sif (!tpo_%s(%s%s&p%d)) %s\n", s->indent, ct, p, s->indent, o->cname, args.s, comma,
             p, s->failure);
         r = plain(k, format("p%d", p));
     } else if (o->nresults > 1) {
-        r.kind = V_MULTI, r.multi = o, r.base = s->ntemps;
+        r.kind = V_MULTI;
+        r.multi = o;
+        r.base = s->ntemps;
         s->ntemps += o->nresults;
         put(s->code, "%sif (!tpo_%s(%s%s&t[%d])) %s\n", s->indent, o->cname, args.s, comma, r.base, s->failure);
     } else if (o->results[0].type == T_TENSORS) {
@@ -357,7 +366,8 @@ static tvalue call_on(tensor_scope *s, const char *name, place at, int n, const 
         bind_tensor(&inner, names[i], values[i]);
     }
     tvalue r = call_by_name(&inner, name, at, n, args);
-    s->ntemps = inner.ntemps, s->nlists = inner.nlists;
+    s->ntemps = inner.ntemps;
+    s->nlists = inner.nlists;
     return r;
 }
 
@@ -461,20 +471,30 @@ static bool builtin(tensor_scope *s, const expr *e, tvalue *r) {
     }
     if (!strcmp(f, "any") && e->n == 1) { /* is one of the ints not zero? */
         tvalue v = tensor_expr(s, e->arg[0]);
-        if (v.kind == V_INTS) return *r = plain(V_BOOL, format("tpi_ints_any(%s)", v.c)), true;
+        if (v.kind == V_INTS) {
+            *r = plain(V_BOOL, format("tpi_ints_any(%s)", v.c));
+            return true;
+        }
     }
     if (!strcmp(f, "all_are") && e->n == 2) {
         tvalue v = tensor_expr(s, e->arg[0]);
-        return *r = plain(V_BOOL, format("tpi_ints_all_are(%s, %s)", v.c, tensor_expr(s, e->arg[1]).c)), true;
+        *r = plain(V_BOOL, format("tpi_ints_all_are(%s, %s)", v.c, tensor_expr(s, e->arg[1]).c));
+        return true;
     }
     if (!strcmp(f, "all_of") && e->n == 1) { /* are all ints above zero? */
-        return *r = plain(V_BOOL, format("tpi_ints_positive(%s)", tensor_expr(s, e->arg[0]).c)), true;
+        *r = plain(V_BOOL, format("tpi_ints_positive(%s)", tensor_expr(s, e->arg[0]).c));
+        return true;
     }
-    if (!strcmp(f, "fan_in") && e->n == 1)
-        return *r = plain(V_INT, format("tpi_fan_in(%s)", tensor_expr(s, e->arg[0]).c)), true;
+    if (!strcmp(f, "fan_in") && e->n == 1) {
+        *r = plain(V_INT, format("tpi_fan_in(%s)", tensor_expr(s, e->arg[0]).c));
+        return true;
+    }
     if (!strcmp(f, "sqrt") && e->n == 1) { /* of a number */
         tvalue v = tensor_expr(s, e->arg[0]);
-        if (numberish(v)) return *r = plain(V_FLOAT, format("sqrt(%s)", as_double(v, e->at))), true;
+        if (numberish(v)) {
+            *r = plain(V_FLOAT, format("sqrt(%s)", as_double(v, e->at)));
+            return true;
+        }
     }
     if (!strcmp(f, "real_dtype") && e->n == 1) {
         *r = plain(V_DTYPE, format("tpi_dtype_to_real(%s)", tensor_expr(s, e->arg[0]).c));
@@ -500,7 +520,7 @@ static tvalue scalar_binary(tensor_scope *s, const expr *e, tvalue a, tvalue b) 
     if (!numberish(a) || !numberish(b)) fail(e->at, "'%s' between things that are neither tensors nor numbers", o);
     if (compares) return plain(V_BOOL, format("(%s %s %s)", as_double(a, e->at), o, as_double(b, e->at)));
     if (a.kind == V_SCALAR || b.kind == V_SCALAR) {
-        const char *f = o[0] == '+' ? "add" : o[0] == '-' ? "sub" : o[0] == '*' ? "mul" : o[0] == '/' ? "div" : NULL;
+        const char *f = arithmetic_name(o[0]);
         if (!f) fail(e->at, "'%s' is not defined for scalars", o);
         return plain(V_SCALAR, format("tpi_scalar_%s(%s, %s)", f, as_scalar(a, e->at), as_scalar(b, e->at)));
     }
@@ -565,13 +585,19 @@ static tvalue choice(tensor_scope *s, const expr *e) {
     char *condition = as_bool(c, e->at);
     tensor_scope one = *s, two;
     text code1 = {0}, code2 = {0};
-    put(&code1, "%s", ""), put(&code2, "%s", "");
-    one.code = &code1, one.indent = format("%s    ", s->indent);
+    put(&code1, "%s", "");
+    put(&code2, "%s", "");
+    one.code = &code1;
+    one.indent = format("%s    ", s->indent);
     tvalue a = tensor_expr(&one, e->arg[1]);
     two = *s;
-    two.code = &code2, two.indent = one.indent, two.ntemps = one.ntemps, two.nlists = one.nlists;
+    two.code = &code2;
+    two.indent = one.indent;
+    two.ntemps = one.ntemps;
+    two.nlists = one.nlists;
     tvalue b = tensor_expr(&two, e->arg[2]);
-    s->ntemps = two.ntemps, s->nlists = two.nlists;
+    s->ntemps = two.ntemps;
+    s->nlists = two.nlists;
     if (tensorish(a) || tensorish(b)) {
         int k = s->ntemps++;
         put(s->code, "%sif (%s) {\n%s%st[%d] = %s;\n", s->indent, without_brackets(condition), code1.s, one.indent, k,
@@ -596,9 +622,11 @@ static tvalue choice(tensor_scope *s, const expr *e) {
     }
     vkind k = a.kind;
     if (numberish(a) && numberish(b) && a.kind != b.kind) {
-        if (a.kind == V_SCALAR || b.kind == V_SCALAR)
-            k = V_SCALAR, a.c = as_scalar(a, e->at), b.c = as_scalar(b, e->at);
-        else
+        if (a.kind == V_SCALAR || b.kind == V_SCALAR) {
+            k = V_SCALAR;
+            a.c = as_scalar(a, e->at);
+            b.c = as_scalar(b, e->at);
+        } else
             k = a.kind == V_FLOAT || b.kind == V_FLOAT ? V_FLOAT : V_INT;
     } else if (a.kind != b.kind)
         fail(e->at, "the two sides of a choice are of different kinds");

@@ -31,7 +31,8 @@ static void put_v(text *t, const char *format, va_list list) {
         char *s = need(room);
         if (t->n) memcpy(s, t->s, t->n);
         free(t->s);
-        t->s = s, t->room = room;
+        t->s = s;
+        t->room = room;
     }
     vsnprintf(t->s + t->n, (size_t)n + 1, format, list);
     t->n += (size_t)n;

@@ -1,6 +1,7 @@
 """Draws pictures of docs/images from figures: `python tools/site/pictures.py`, by hand, when the figures change.
 
-training.svg is the loss of `taper train digits`; benchmarks.svg the table of docs/performance.md.
+training.svg is the loss of `taper train digits`; benchmarks.svg the table of docs/performance.md; profile.svg what the
+profiler says of a small network's training.
 """
 
 import math
@@ -54,24 +55,67 @@ def training():
     _write("training.svg", lines)
 
 
+def _bars(name, title, rows):
+    """A picture with a bar for each row: what it is, its length as a share of the longest, its figure in words."""
+    left, bar, width = 330, 24, 760
+    lines = [HEAD.format(width, 40 + bar * len(rows))]
+    lines.append(f'<text x="{left}" y="18" fill="#667085">{title}</text>')
+    for i, (words, share, figure) in enumerate(rows):
+        long = (width - left - 60) * share
+        y = 30 + bar * i
+        words = words.replace("`", "").replace("<", "&lt;")
+        lines.append(f'<text x="{left - 10}" y="{y + 14}" text-anchor="end" font-size="12">{words}</text>')
+        lines.append(f'<rect x="{left}" y="{y + 2}" width="{max(long, 2):.0f}" height="16" rx="3" fill="#0b6e4f"/>')
+        lines.append(f'<text x="{left + long + 6:.0f}" y="{y + 15}" font-size="12">{figure}</text>')
+    _write(name, lines)
+
+
 def benchmarks():
     """How many times faster than PyTorch, a bar per row of docs/performance.md."""
     with open(os.path.join(ROOT, "docs", "performance.md"), encoding="utf-8") as file:
         table = re.search(r"\| workload \|.*?\n\n", file.read(), re.S)[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().split("\n")[2:]]
-    left, bar, width = 330, 24, 760
-    lines = [HEAD.format(width, 40 + bar * len(rows))]
-    lines.append('<text x="330" y="18" fill="#667085">times faster than PyTorch 2.15, two threads (log scale)</text>')
-    for i, (name, _, _, times) in enumerate(rows):
-        long = (width - left - 60) * math.log2(float(times)) / math.log2(20)
-        y = 30 + bar * i
-        words = name.replace("`", "").replace("<", "&lt;")
-        lines.append(f'<text x="{left - 10}" y="{y + 14}" text-anchor="end" font-size="12">{words}</text>')
-        lines.append(f'<rect x="{left}" y="{y + 2}" width="{max(long, 2):.0f}" height="16" rx="3" fill="#0b6e4f"/>')
-        lines.append(f'<text x="{left + long + 6:.0f}" y="{y + 15}" font-size="12">{times}</text>')
-    _write("benchmarks.svg", lines)
+    bars = [(name, math.log2(float(times)) / math.log2(20), times) for name, _, _, times in rows]
+    _bars("benchmarks.svg", "times faster than PyTorch 2.15, two threads (log scale)", bars)
+
+
+def profile():
+    """Which operators take the time of a small network's training, forward and backward."""
+    import taper
+    from taper import nn
+    from taper.profiler import profile as profiler
+
+    taper.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1),
+        nn.BatchNorm2d(32),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(64 * 16 * 16, 10),
+    )
+    optimizer = taper.optim.Adam(net.parameters())
+    images, labels = taper.randn(32, 3, 32, 32), taper.randint(10, (32,))
+
+    def train(steps):
+        for _ in range(steps):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(net(images), labels).backward()
+            optimizer.step()
+
+    train(2)
+    with profiler() as seen:
+        train(20)
+    rows = sorted(seen.key_averages(), key=lambda row: -row.self_cpu_time_total)
+    whole = sum(row.self_cpu_time_total for row in rows)
+    most = rows[0].self_cpu_time_total
+    bars = [(row.key, row.self_cpu_time_total / most, f"{row.self_cpu_time_total / whole:.0%}") for row in rows[:10]]
+    _bars("profile.svg", "share of the operators' time, training a small convolutional network", bars)
 
 
 if __name__ == "__main__":
     training()
     benchmarks()
+    profile()

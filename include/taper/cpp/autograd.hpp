@@ -11,6 +11,13 @@ namespace autograd {
 using Variable = Tensor;
 using variable_list = std::vector<Tensor>;
 using tensor_list = std::vector<Tensor>;
+using taper::GradMode;
+
+inline bool any_variable_requires_grad(const variable_list &variables) {
+    for (const Tensor &t : variables)
+        if (t.defined() && t.requires_grad()) return true;
+    return false;
+}
 
 inline void backward(const variable_list &tensors, const variable_list &grad_tensors = {},
                      std::optional<bool> retain_graph = std::nullopt, bool create_graph = false,

@@ -51,7 +51,7 @@ class ModuleDictImpl : public Module {
     void update(const Items &modules) { update(modules.pairs()); }
     void clear() { children_.clear(); }
 };
-TAPER_MODULE(ModuleDict);
+TAPER_LAYER_(ModuleDict);
 
 class ParameterDictImpl : public Module {
   public:
@@ -105,7 +105,7 @@ class ParameterDictImpl : public Module {
     }
     void clear() { parameters_.clear(); }
 };
-TAPER_MODULE(ParameterDict);
+TAPER_LAYER_(ParameterDict);
 
 class ParameterListImpl : public Module {
   public:
@@ -141,6 +141,6 @@ class ParameterListImpl : public Module {
     size_t size() const noexcept { return parameters_.size(); }
     bool is_empty() const noexcept { return parameters_.is_empty(); }
 };
-TAPER_MODULE(ParameterList);
+TAPER_LAYER_(ParameterList);
 } // namespace nn
 } // namespace taper

@@ -120,6 +120,8 @@ class MNIST : public Dataset<MNIST> {
     bool train_;
 };
 } // namespace datasets
+using datasets::BatchDataset;
+using datasets::Dataset;
 
 namespace transforms {
 template <class Input, class Output> class BatchTransform {

@@ -1,4 +1,4 @@
-/* A dictionary that keeps the order in which its items came. */
+/* Dictionaries that keep the order in which their items came: OrderedDict, and Dict, whose copies share the items. */
 #pragma once
 #include <taper/cpp/base.hpp>
 
@@ -98,5 +98,54 @@ template <class K, class V> class OrderedDict {
     std::vector<Item> items_;
     std::unordered_map<K, size_t> places_;
     std::string what_ = "Key";
+};
+
+/* LibTorch's c10::Dict: an argument or a result of operators. A copy is the same dictionary; copy() makes another. */
+template <class K, class V> class Dict {
+  public:
+    using key_type = K;
+    using mapped_type = V;
+    using iterator = typename OrderedDict<K, V>::Iterator;
+    using const_iterator = typename OrderedDict<K, V>::ConstIterator;
+    Dict() : items_(std::make_shared<OrderedDict<K, V>>()) {}
+    Dict copy() const {
+        Dict other;
+        *other.items_ = *items_;
+        return other;
+    }
+    iterator begin() const { return items_->begin(); }
+    iterator end() const { return items_->end(); }
+    size_t size() const { return items_->size(); }
+    bool empty() const { return items_->is_empty(); }
+    void clear() { items_->clear(); }
+    void reserve(size_t) {}
+    bool contains(const K &key) const { return items_->contains(key); }
+    V at(const K &key) const { return (*items_)[key]; }
+    iterator find(const K &key) const {
+        const V *value = items_->find(key);
+        iterator at = begin();
+        while (at != end() && &at->value() != value) ++at;
+        return at;
+    }
+    /* A key that is there keeps its value. */
+    std::pair<iterator, bool> insert(K key, V value) const {
+        const bool is_new = !contains(key);
+        if (is_new) items_->insert(key, std::move(value));
+        return {is_new ? end() - 1 : find(key), is_new};
+    }
+    std::pair<iterator, bool> insert_or_assign(K key, V value) const {
+        const bool is_new = !contains(key);
+        items_->set(key, std::move(value));
+        return {is_new ? end() - 1 : find(key), is_new};
+    }
+    size_t erase(const K &key) const {
+        if (!contains(key)) return 0;
+        items_->erase(key);
+        return 1;
+    }
+    bool is(const Dict &other) const { return items_ == other.items_; }
+
+  private:
+    std::shared_ptr<OrderedDict<K, V>> items_;
 };
 } // namespace taper

@@ -2,6 +2,7 @@
  * gives more than one tensor, and the containers. */
 #pragma once
 #include <taper/cpp/module.hpp>
+#include <taper/cpp/sequence.hpp>
 #include <taper/cpp/table_layers.hpp>
 #include <taper/cpp/operators_functional.hpp>
 
@@ -18,7 +19,7 @@ namespace nn {
         Tensor forward(const Tensor &input) { return run({detail::box(input)}); } \
         Module *make_like() const override { return new Name##Impl(options); }    \
     };                                                                            \
-    TAPER_MODULE(Name)
+    TAPER_LAYER_(Name)
 TAPER_ONE_INPUT_LAYER_(BatchNorm1d);
 TAPER_ONE_INPUT_LAYER_(BatchNorm2d);
 TAPER_ONE_INPUT_LAYER_(BatchNorm3d);
@@ -36,7 +37,7 @@ TAPER_ONE_INPUT_LAYER_(InstanceNorm3d);
         }                                                                                                         \
         Module *make_like() const override { return new Name##Impl(options); }                                    \
     };                                                                                                            \
-    TAPER_MODULE(Name)
+    TAPER_LAYER_(Name)
 TAPER_CONV_TRANSPOSE_(ConvTranspose1d);
 TAPER_CONV_TRANSPOSE_(ConvTranspose2d);
 TAPER_CONV_TRANSPOSE_(ConvTranspose3d);
@@ -53,7 +54,7 @@ TAPER_CONV_TRANSPOSE_(ConvTranspose3d);
         }                                                                                                           \
         Module *make_like() const override { return new Name##Impl(options); }                                      \
     };                                                                                                              \
-    TAPER_MODULE(Name)
+    TAPER_LAYER_(Name)
 TAPER_MAX_POOL_(MaxPool1d, max_pool1d_with_indices);
 TAPER_MAX_POOL_(MaxPool2d, max_pool2d_with_indices);
 TAPER_MAX_POOL_(MaxPool3d, max_pool3d_with_indices);
@@ -70,11 +71,21 @@ class LSTMImpl : public LSTMImplBase {
         std::vector<Tensor> r = run_many({detail::box(input), given}, 3);
         return {r[0], {r[1], r[2]}};
     }
+    std::tuple<utils::rnn::PackedSequence, std::tuple<Tensor, Tensor>>
+    forward_with_packed_input(const utils::rnn::PackedSequence &input,
+                              std::optional<std::tuple<Tensor, Tensor>> hx = std::nullopt) {
+        tp_tensor *h = nullptr;
+        tp_tensor *c = nullptr;
+        utils::rnn::PackedSequence output(tp_forward_packed(ready(), input.c_packed(),
+                                                            hx ? std::get<0>(*hx).get() : nullptr,
+                                                            hx ? std::get<1>(*hx).get() : nullptr, &h, &c));
+        return {output, {Tensor::steal(h), Tensor::steal(c)}};
+    }
     void flatten_parameters() {}
     std::vector<Tensor> all_weights() const { return parameters(); }
     Module *make_like() const override { return new LSTMImpl(options); }
 };
-TAPER_MODULE(LSTM);
+TAPER_LAYER_(LSTM);
 #define TAPER_RECURRENT_(Name)                                                                          \
     class Name##Impl : public Name##ImplBase {                                                          \
       public:                                                                                           \
@@ -83,11 +94,18 @@ TAPER_MODULE(LSTM);
             std::vector<Tensor> r = run_many({detail::box(input), detail::box(OptionalTensor(hx))}, 2); \
             return {r[0], r[1]};                                                                        \
         }                                                                                               \
+        std::tuple<utils::rnn::PackedSequence, Tensor>                                                  \
+        forward_with_packed_input(const utils::rnn::PackedSequence &input, const Tensor &hx = {}) {     \
+            tp_tensor *h = nullptr;                                                                     \
+            utils::rnn::PackedSequence output(                                                          \
+                tp_forward_packed(ready(), input.c_packed(), hx.get(), nullptr, &h, nullptr));          \
+            return {output, Tensor::steal(h)};                                                          \
+        }                                                                                               \
         void flatten_parameters() {}                                                                    \
         std::vector<Tensor> all_weights() const { return parameters(); }                                \
         Module *make_like() const override { return new Name##Impl(options); }                          \
     };                                                                                                  \
-    TAPER_MODULE(Name)
+    TAPER_LAYER_(Name)
 TAPER_RECURRENT_(RNN);
 TAPER_RECURRENT_(GRU);
 #undef TAPER_RECURRENT_
@@ -104,7 +122,7 @@ class LSTMCellImpl : public LSTMCellImplBase {
         return {r[0], r[1]};
     }
 };
-TAPER_MODULE(LSTMCell);
+TAPER_LAYER_(LSTMCell);
 #define TAPER_CELL_(Name)                                                      \
     class Name##Impl : public Name##ImplBase {                                 \
       public:                                                                  \
@@ -114,7 +132,7 @@ TAPER_MODULE(LSTMCell);
             return run({detail::box(input), detail::box(OptionalTensor(hx))}); \
         }                                                                      \
     };                                                                         \
-    TAPER_MODULE(Name)
+    TAPER_LAYER_(Name)
 TAPER_CELL_(RNNCell);
 TAPER_CELL_(GRUCell);
 #undef TAPER_CELL_
@@ -133,7 +151,7 @@ class MultiheadAttentionImpl : public MultiheadAttentionImplBase {
         return {r[0], r[1]};
     }
 };
-TAPER_MODULE(MultiheadAttention);
+TAPER_LAYER_(MultiheadAttention);
 class TransformerEncoderLayerImpl : public TransformerEncoderLayerImplBase {
   public:
     using TransformerEncoderLayerImplBase::TransformerEncoderLayerImplBase;
@@ -143,7 +161,7 @@ class TransformerEncoderLayerImpl : public TransformerEncoderLayerImplBase {
                     detail::box(OptionalTensor(src_key_padding_mask))});
     }
 };
-TAPER_MODULE(TransformerEncoderLayer);
+TAPER_LAYER_(TransformerEncoderLayer);
 class TransformerDecoderLayerImpl : public TransformerDecoderLayerImplBase {
   public:
     using TransformerDecoderLayerImplBase::TransformerDecoderLayerImplBase;
@@ -155,7 +173,7 @@ class TransformerDecoderLayerImpl : public TransformerDecoderLayerImplBase {
                     detail::box(OptionalTensor(memory_key_padding_mask))});
     }
 };
-TAPER_MODULE(TransformerDecoderLayer);
+TAPER_LAYER_(TransformerDecoderLayer);
 class TransformerImpl : public TransformerImplBase {
   public:
     using TransformerImplBase::TransformerImplBase;
@@ -171,7 +189,7 @@ class TransformerImpl : public TransformerImplBase {
     }
     static Tensor generate_square_subsequent_mask(int64_t n) { return triu(full({n, n}, -INFINITY), 1); }
 };
-TAPER_MODULE(Transformer);
+TAPER_LAYER_(Transformer);
 
 // ---- Containers ----
 /* A module of any type. Values of forward travel as std::any, so that a tuple can pass from one module to the next. */
@@ -180,7 +198,10 @@ class AnyModule {
     AnyModule() = default;
     template <class M, class = std::enable_if_t<std::is_base_of_v<Module, M>>>
     explicit AnyModule(std::shared_ptr<M> m)
-        : module_(m), call_([m](std::vector<std::any> &in) { return invoke(*m, in); }) {}
+        : module_(m), call_([m](std::vector<std::any> &in) { return invoke(*m, in); }),
+          clone_([](const Module &from, const std::optional<Device> &device) {
+              return AnyModule(std::dynamic_pointer_cast<M>(from.clone(device)));
+          }) {}
     template <class M> explicit AnyModule(const ModuleHolder<M> &holder) : AnyModule(holder.ptr()) {}
     template <class M, class = std::enable_if_t<std::is_base_of_v<Module, std::decay_t<M>> && !std::is_pointer_v<M>>,
               class = void>
@@ -194,6 +215,9 @@ class AnyModule {
     template <class M> std::shared_ptr<M> ptr() const { return std::dynamic_pointer_cast<M>(module_); }
     template <class M> M &get() const { return dynamic_cast<M &>(*module_); }
     bool is_empty() const { return !module_; }
+    AnyModule clone(const std::optional<Device> &device = std::nullopt) const {
+        return module_ ? clone_(*module_, device) : AnyModule();
+    }
     template <class R> static R take(std::any v) {
         R *r = std::any_cast<R>(&v);
         if (!r) detail::raise(TP_ERR_TYPE, "The type of the return value is not the one that forward was asked for");
@@ -226,6 +250,7 @@ class AnyModule {
     }
     std::shared_ptr<Module> module_;
     std::function<std::any(std::vector<std::any> &)> call_;
+    AnyModule (*clone_)(const Module &, const std::optional<Device> &) = nullptr;
 };
 class NamedAnyModule {
   public:
@@ -257,7 +282,7 @@ class SequentialImpl : public Cloneable<SequentialImpl> {
     }
     std::shared_ptr<Module> clone(const std::optional<Device> &device = std::nullopt) const override {
         auto copy = std::make_shared<SequentialImpl>();
-        for (size_t i = 0; i < modules_.size(); i++) copy->push_copy(names_[i], *this, i, device);
+        for (size_t i = 0; i < modules_.size(); i++) copy->push_back(names_[i], modules_[i].clone(device));
         copy->training_ = training_;
         return copy;
     }
@@ -285,8 +310,6 @@ class SequentialImpl : public Cloneable<SequentialImpl> {
             name = module.name();
         } else
             modules_.push_back(AnyModule(std::forward<M>(module)));
-        cloners_.push_back(nullptr);
-        set_cloner<std::decay_t<M>>(cloners_.back());
         names_.push_back(name);
         register_module(std::move(name), modules_.back().ptr());
     }
@@ -302,24 +325,7 @@ class SequentialImpl : public Cloneable<SequentialImpl> {
     std::vector<AnyModule>::iterator end() { return modules_.end(); }
 
   private:
-    using Cloner = AnyModule (*)(const Module &, const std::optional<Device> &);
-    template <class M> static void set_cloner(Cloner &into) {
-        if constexpr (is_holder<M>::value)
-            into = [](const Module &m, const std::optional<Device> &device) {
-                return AnyModule(std::dynamic_pointer_cast<typename M::ContainedType>(m.clone(device)));
-            };
-        else if constexpr (std::is_base_of_v<Module, M>)
-            into = [](const Module &m, const std::optional<Device> &device) {
-                return AnyModule(std::dynamic_pointer_cast<M>(m.clone(device)));
-            };
-    }
-    void push_copy(const std::string &name, const SequentialImpl &from, size_t i, const std::optional<Device> &device) {
-        if (!from.cloners_[i]) detail::raise(TP_ERR_RUNTIME, "Sequential: the module '" + name + "' cannot be cloned");
-        push_back(name, from.cloners_[i](*from.modules_[i].ptr(), device));
-        cloners_.back() = from.cloners_[i];
-    }
     std::vector<AnyModule> modules_;
-    std::vector<Cloner> cloners_;
     std::vector<std::string> names_;
 };
 class Sequential : public ModuleHolder<SequentialImpl> {
@@ -361,7 +367,7 @@ class ModuleListImpl : public Module {
   private:
     std::vector<std::shared_ptr<Module>> modules_;
 };
-TAPER_MODULE(ModuleList);
+TAPER_LAYER_(ModuleList);
 
 /* Any function as a module: Functional(relu), Functional(elu, 1, 1, 1). */
 class FunctionalImpl : public Cloneable<FunctionalImpl> {
@@ -378,10 +384,29 @@ class FunctionalImpl : public Cloneable<FunctionalImpl> {
   private:
     Function f_;
 };
-TAPER_MODULE(Functional);
+TAPER_LAYER_(Functional);
+
+// ---- Functions that give places, too ----
+namespace functional {
+#define TAPER_WITH_INDICES_(name, Options)                                                                    \
+    inline std::tuple<Tensor, Tensor> name(const Tensor &input, const Options &options) {                     \
+        return taper::name(input, options.kernel_size_, options.stride_, options.padding_, options.dilation_, \
+                           options.ceil_mode_);                                                               \
+    }
+TAPER_WITH_INDICES_(max_pool1d_with_indices, MaxPool1dFuncOptions)
+TAPER_WITH_INDICES_(max_pool2d_with_indices, MaxPool2dFuncOptions)
+TAPER_WITH_INDICES_(max_pool3d_with_indices, MaxPool3dFuncOptions)
+#undef TAPER_WITH_INDICES_
+using UnfoldFuncOptions = UnfoldOptions;
+inline Tensor unfold(const Tensor &input, const UnfoldFuncOptions &options) {
+    return taper::unfold(input, options.kernel_size_, options.dilation_, options.padding_, options.stride_);
+}
+} // namespace functional
 
 // ---- How parameters begin ----
 namespace init {
+using FanModeType = Text;
+using NonlinearityType = Text;
 inline Tensor done(bool good, const Tensor &t) {
     detail::check(good);
     return t;
@@ -419,6 +444,10 @@ inline Tensor kaiming_normal_(Tensor t, double a = 0, const Text &mode = kFanIn,
     const auto [in, out] = _calculate_fan_in_and_fan_out(t);
     return init::normal_(
         t, 0, calculate_gain(nonlinearity, a) / std::sqrt(static_cast<double>(mode == "fan_out" ? out : in)));
+}
+inline Tensor dirac_(Tensor t) { return done(tp_init_dirac(t.get(), 1), t); }
+inline Tensor sparse_(Tensor t, double sparsity, double std = 0.01) {
+    return done(tp_init_sparse(t.get(), sparsity, std), t);
 }
 inline Tensor eye_(Tensor t) {
     NoGradGuard guard;

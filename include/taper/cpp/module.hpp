@@ -128,8 +128,9 @@ class Module : public std::enable_shared_from_this<Module> {
                                           "> instead of torch::nn::Module to inherit the ability to clone.");
         return nullptr;
     }
-    virtual void save(serialize::OutputArchive &archive) const;
-    virtual void load(serialize::InputArchive &archive);
+    /* inline: else this function would have every file with this header hold the class's table of functions. */
+    inline virtual void save(serialize::OutputArchive &archive) const;
+    inline virtual void load(serialize::InputArchive &archive);
     virtual bool is_serializable() const { return true; }
     virtual void pretty_print(std::ostream &out) const { out << name(); }
     friend std::ostream &operator<<(std::ostream &out, const Module &m) {
@@ -232,6 +233,7 @@ template <class Derived> class Cloneable : public Module {
 template <class Impl_> class ModuleHolder {
   public:
     using ContainedType = Impl_;
+    using Impl = Impl_;
     ModuleHolder() : impl_(make_default()) {}
     ModuleHolder(std::nullptr_t) {}
     template <
@@ -280,6 +282,8 @@ template <class T> struct is_holder {
         using Impl [[maybe_unused]] = ImplType;                  \
     }
 #define TAPER_MODULE(Name) TAPER_MODULE_IMPL(Name, Name##Impl)
+/* For the library's own layers: another name of the holder, which costs a compiler nothing until a program uses it. */
+#define TAPER_LAYER_(Name) using Name = ::taper::nn::ModuleHolder<Name##Impl>
 } // namespace nn
 
 namespace detail {
@@ -330,6 +334,11 @@ class Layer : public Module {
     }
 
   protected:
+    /* The library's module, with the tensors that the program has put into members. */
+    tp_module *ready() {
+        refresh();
+        return module();
+    }
     void hold() {
         tp_module *m = make();
         detail::check(m != nullptr);
@@ -348,14 +357,12 @@ class Layer : public Module {
                      this});
     }
     Tensor run(std::initializer_list<tp_value> inputs) {
-        refresh();
-        return detail::take(tp_forward_one(module(), static_cast<int64_t>(inputs.size()), inputs.begin()));
+        return detail::take(tp_forward_one(ready(), static_cast<int64_t>(inputs.size()), inputs.begin()));
     }
     std::vector<Tensor> run_many(std::initializer_list<tp_value> inputs, int64_t n) {
-        refresh();
         std::vector<tp_value> results(static_cast<size_t>(n), tp_value_none());
         detail::check(
-            tp_forward_values(module(), static_cast<int64_t>(inputs.size()), inputs.begin(), n, results.data()));
+            tp_forward_values(ready(), static_cast<int64_t>(inputs.size()), inputs.begin(), n, results.data()));
         std::vector<Tensor> tensors;
         for (const tp_value &v : results)
             tensors.push_back(v.kind == TP_K_TENSOR && v.as.tensor ? Tensor::steal(tp_own(v.as.tensor)) : Tensor());

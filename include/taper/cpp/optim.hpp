@@ -24,7 +24,7 @@ class OptimizerOptions {
 template <class Derived> class OptimizerCloneableOptions : public OptimizerOptions {
   public:
     std::unique_ptr<OptimizerOptions> clone() const override {
-        return std::make_unique<Derived>(static_cast<const Derived &>(*this));
+        return std::unique_ptr<OptimizerOptions>(new Derived(static_cast<const Derived &>(*this)));
     }
 };
 

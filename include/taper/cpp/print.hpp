@@ -2,6 +2,8 @@
 #pragma once
 #include <taper/cpp/tensor.hpp>
 
+#include <cstdio>
+#include <cstring>
 #include <iomanip>
 #include <iostream>
 
@@ -54,6 +56,18 @@ inline Format choose_format(std::ostream &out, const double *v, int64_t n) {
     }
     return f;
 }
+/* The fewest digits that give the number back: how LibTorch prints a tensor without dims. */
+inline std::string shortest(double v) {
+    char text[40];
+    int digits = 1;
+    do std::snprintf(text, sizeof text, "%.*e", digits - 1, v);
+    while (std::isfinite(v) && std::strtod(text, nullptr) != v && digits++ < 17);
+    const char *e = std::strchr(text, 'e');
+    const int exponent = e ? std::atoi(e + 1) : 16; /* none: infinity, nan */
+    if (exponent >= -4 && exponent < 16)
+        std::snprintf(text, sizeof text, "%.*f", std::max(digits - 1 - exponent, 0), v);
+    return text;
+}
 inline void put_scale(std::ostream &out, double scale) {
     const std::ios_base::fmtflags flags = out.flags();
     plain_float(out) << scale << " *" << '\n';
@@ -64,7 +78,7 @@ inline void put_matrix(std::ostream &out, const double *v, int64_t rows, int64_t
     const Format f = choose_format(out, v, rows * columns);
     const std::string space(static_cast<size_t>(indent), ' ');
     const int64_t fit = (line - indent) / (f.width + 1);
-    out << space;
+    /* LibTorch indents all rows of a slice but the first. */
     for (int64_t first = 0, last; first < columns; first = last + 1) {
         last = std::min(first + fit, columns) - 1;
         if (fit < columns) {
@@ -96,7 +110,7 @@ inline std::ostream &print(std::ostream &out, const Tensor &tensor, int64_t line
     const Tensor t = tensor.detach().to(Device(kCPU), kDouble).contiguous();
     const double *v = static_cast<const double *>(t.data_ptr());
     if (t.dim() == 0)
-        detail::plain_float(out) << v[0] << '\n';
+        out << detail::shortest(v[0]) << '\n';
     else if (t.dim() == 1) {
         if (t.numel()) {
             const detail::Format f = detail::choose_format(out, v, t.numel());

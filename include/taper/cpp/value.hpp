@@ -2,78 +2,98 @@
 #pragma once
 #include <taper/cpp/tensor.hpp>
 
-#include <variant>
-
 namespace taper {
 class IValue;
 class Tuple {
   public:
     explicit Tuple(std::vector<IValue> v) : elements_(std::move(v)) {}
+    static std::shared_ptr<Tuple> create(std::vector<IValue> v) { return std::make_shared<Tuple>(std::move(v)); }
     const std::vector<IValue> &elements() const { return elements_; }
     size_t size() const;
 
   private:
     std::vector<IValue> elements_;
 };
+/* Numbers and tensors lie in the value itself, everything else behind a counted pointer: copies share it. (A
+ * std::variant would do the same, at twice the time that a compiler needs for this header.) */
 class IValue {
   public:
+    enum class Tag { None, Tensor, Bool, Double, Int, String, TensorList, IntList, DoubleList, BoolList, Tuple };
     IValue() = default;
     IValue(std::nullopt_t) {}
-    IValue(Tensor t) : v_(std::move(t)) {}
-    IValue(bool b) : v_(b) {}
-    IValue(double d) : v_(d) {}
-    IValue(int64_t i) : v_(i) {}
-    IValue(int i) : v_(static_cast<int64_t>(i)) {}
-    IValue(const char *s) : v_(std::string(s)) {}
-    IValue(std::string s) : v_(std::move(s)) {}
+    IValue(Tensor t) : tag_(Tag::Tensor), tensor_(std::move(t)) {}
+    IValue(bool b) : tag_(Tag::Bool) { number_.i = b; }
+    IValue(double d) : tag_(Tag::Double) { number_.d = d; }
+    IValue(int64_t i) : tag_(Tag::Int) { number_.i = i; }
+    IValue(int i) : IValue(static_cast<int64_t>(i)) {}
+    IValue(const char *s) : IValue(std::string(s)) {}
+    IValue(std::string s) : IValue(Tag::String, std::move(s)) {}
     IValue(const Scalar &s) {
         if (s.isFloatingPoint())
-            v_ = s.toDouble();
+            *this = IValue(s.toDouble());
         else if (s.isBoolean())
-            v_ = s.toBool();
+            *this = IValue(s.toBool());
         else
-            v_ = s.toLong();
+            *this = IValue(s.toLong());
     }
-    IValue(std::vector<Tensor> v) : v_(std::move(v)) {}
-    IValue(std::vector<int64_t> v) : v_(std::move(v)) {}
-    IValue(IntArrayRef v) : v_(v.vec()) {}
-    IValue(std::vector<double> v) : v_(std::move(v)) {}
-    IValue(std::vector<IValue> v) : v_(std::make_shared<Tuple>(std::move(v))) {}
-    IValue(std::shared_ptr<Tuple> t) : v_(std::move(t)) {}
+    IValue(std::vector<Tensor> v) : IValue(Tag::TensorList, std::move(v)) {}
+    IValue(std::vector<int64_t> v) : IValue(Tag::IntList, std::move(v)) {}
+    IValue(IntArrayRef v) : IValue(v.vec()) {}
+    IValue(std::vector<double> v) : IValue(Tag::DoubleList, std::move(v)) {}
+    IValue(std::vector<bool> v) : IValue(Tag::BoolList, std::move(v)) {}
+    IValue(std::vector<IValue> v) : IValue(std::make_shared<Tuple>(std::move(v))) {}
+    IValue(std::shared_ptr<Tuple> t) : tag_(Tag::Tuple), object_(std::move(t)) {}
+    template <class T> IValue(const std::optional<T> &v) {
+        if (v) *this = IValue(*v);
+    }
     template <class... A>
     IValue(const std::tuple<A...> &t)
-        : v_(std::make_shared<Tuple>(
-              std::apply([](const auto &...x) { return std::vector<IValue>{IValue(x)...}; }, t))) {}
-    bool isNone() const { return std::holds_alternative<std::monostate>(v_); }
-    bool isTensor() const { return std::holds_alternative<Tensor>(v_); }
-    bool isBool() const { return std::holds_alternative<bool>(v_); }
-    bool isInt() const { return std::holds_alternative<int64_t>(v_); }
-    bool isDouble() const { return std::holds_alternative<double>(v_); }
-    bool isString() const { return std::holds_alternative<std::string>(v_); }
-    bool isTuple() const { return std::holds_alternative<std::shared_ptr<Tuple>>(v_); }
-    bool isTensorList() const { return std::holds_alternative<std::vector<Tensor>>(v_); }
-    bool isIntList() const { return std::holds_alternative<std::vector<int64_t>>(v_); }
-    bool isDoubleList() const { return std::holds_alternative<std::vector<double>>(v_); }
-    bool isList() const { return isTensorList() || isIntList() || isDoubleList(); }
+        : IValue(std::apply([](const auto &...x) { return std::vector<IValue>{IValue(x)...}; }, t)) {}
+    bool isNone() const { return tag_ == Tag::None; }
+    bool isTensor() const { return tag_ == Tag::Tensor; }
+    bool isBool() const { return tag_ == Tag::Bool; }
+    bool isInt() const { return tag_ == Tag::Int; }
+    bool isDouble() const { return tag_ == Tag::Double; }
+    bool isString() const { return tag_ == Tag::String; }
+    bool isTuple() const { return tag_ == Tag::Tuple; }
+    bool isTensorList() const { return tag_ == Tag::TensorList; }
+    bool isIntList() const { return tag_ == Tag::IntList; }
+    bool isDoubleList() const { return tag_ == Tag::DoubleList; }
+    bool isBoolList() const { return tag_ == Tag::BoolList; }
+    bool isList() const { return isTensorList() || isIntList() || isDoubleList() || isBoolList(); }
     bool isScalar() const { return isInt() || isDouble() || isBool(); }
-    const Tensor &toTensor() const { return as<Tensor>("Tensor"); }
-    bool toBool() const { return as<bool>("bool"); }
-    int64_t toInt() const { return as<int64_t>("int"); }
-    double toDouble() const { return as<double>("float"); }
-    Scalar toScalar() const { return isInt() ? Scalar(toInt()) : isBool() ? Scalar(toBool()) : Scalar(toDouble()); }
-    const std::string &toStringRef() const { return as<std::string>("str"); }
-    const std::string &string() const { return toStringRef(); }
-    std::shared_ptr<Tuple> toTuple() const { return as<std::shared_ptr<Tuple>>("tuple"); }
-    const std::vector<Tensor> &toTensorVector() const { return as<std::vector<Tensor>>("List[Tensor]"); }
-    const std::vector<Tensor> &toTensorList() const { return toTensorVector(); }
-    const std::vector<int64_t> &toIntVector() const { return as<std::vector<int64_t>>("List[int]"); }
-    const std::vector<int64_t> &toIntList() const { return toIntVector(); }
-    const std::vector<double> &toDoubleVector() const { return as<std::vector<double>>("List[float]"); }
-    std::string tagKind() const {
-        static const char *const names[] = {"None",   "Tensor",     "Bool",    "Double",     "Int",
-                                            "String", "TensorList", "IntList", "DoubleList", "Tuple"};
-        return names[v_.index()];
+    const Tensor &toTensor() const {
+        expect(Tag::Tensor);
+        return tensor_;
     }
+    bool toBool() const {
+        expect(Tag::Bool);
+        return number_.i != 0;
+    }
+    int64_t toInt() const {
+        expect(Tag::Int);
+        return number_.i;
+    }
+    double toDouble() const {
+        expect(Tag::Double);
+        return number_.d;
+    }
+    Scalar toScalar() const { return isInt() ? Scalar(toInt()) : isBool() ? Scalar(toBool()) : Scalar(toDouble()); }
+    const std::string &toStringRef() const { return held<std::string>(Tag::String); }
+    const std::string &string() const { return toStringRef(); }
+    std::shared_ptr<Tuple> toTuple() const {
+        expect(Tag::Tuple);
+        return std::static_pointer_cast<Tuple>(object_);
+    }
+    const Tuple &toTupleRef() const { return held<Tuple>(Tag::Tuple); }
+    const std::vector<Tensor> &toTensorVector() const { return held<std::vector<Tensor>>(Tag::TensorList); }
+    const std::vector<Tensor> &toTensorList() const { return toTensorVector(); }
+    const std::vector<int64_t> &toIntVector() const { return held<std::vector<int64_t>>(Tag::IntList); }
+    const std::vector<int64_t> &toIntList() const { return toIntVector(); }
+    const std::vector<double> &toDoubleVector() const { return held<std::vector<double>>(Tag::DoubleList); }
+    const std::vector<double> &toDoubleList() const { return toDoubleVector(); }
+    const std::vector<bool> &toBoolList() const { return held<std::vector<bool>>(Tag::BoolList); }
+    std::string tagKind() const { return name(tag_); }
     template <class T> T to() const {
         if constexpr (std::is_same_v<T, Tensor>)
             return toTensor();
@@ -81,19 +101,41 @@ class IValue {
             return toScalar().to<T>();
         else if constexpr (std::is_same_v<T, std::string>)
             return toStringRef();
-        else
-            return as<T>("that type");
+        else if constexpr (std::is_same_v<T, std::vector<Tensor>>)
+            return toTensorVector();
+        else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
+            return toIntVector();
+        else if constexpr (std::is_same_v<T, std::vector<double>>)
+            return toDoubleVector();
+        else if constexpr (std::is_same_v<T, std::vector<bool>>)
+            return toBoolList();
+        else {
+            static_assert(std::is_same_v<T, std::shared_ptr<Tuple>>, "IValue::to: no value of this type is held");
+            return toTuple();
+        }
     }
 
   private:
-    template <class T> const T &as(const char *name) const {
-        if (!std::holds_alternative<T>(v_))
-            detail::raise(TP_ERR_TYPE, "Expected " + std::string(name) + " but got " + tagKind());
-        return std::get<T>(v_);
+    template <class T> IValue(Tag tag, T value) : tag_(tag), object_(std::make_shared<T>(std::move(value))) {}
+    static const char *name(Tag tag) {
+        static const char *const names[] = {"None",       "Tensor",  "Bool",       "Double",   "Int",  "String",
+                                            "TensorList", "IntList", "DoubleList", "BoolList", "Tuple"};
+        return names[static_cast<int>(tag)];
     }
-    std::variant<std::monostate, Tensor, bool, double, int64_t, std::string, std::vector<Tensor>, std::vector<int64_t>,
-                 std::vector<double>, std::shared_ptr<Tuple>>
-        v_;
+    void expect(Tag tag) const {
+        if (tag_ != tag) detail::raise(TP_ERR_TYPE, std::string("Expected ") + name(tag) + " but got " + name(tag_));
+    }
+    template <class T> const T &held(Tag tag) const {
+        expect(tag);
+        return *static_cast<const T *>(object_.get());
+    }
+    Tag tag_ = Tag::None;
+    union {
+        int64_t i = 0;
+        double d;
+    } number_;
+    Tensor tensor_;
+    std::shared_ptr<void> object_;
 };
 inline size_t Tuple::size() const { return elements_.size(); }
 } // namespace taper

@@ -9,6 +9,8 @@ from taper._dynamo import eval_frame, exc
 from taper._dynamo.eval_frame import OptimizedModule
 
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+# How steps on a GPU are started (tp_replay): 0 small graphs by one launch, 1 all of them, 2 step by step.
+_REPLAYS = {"reduce-overhead": 1, "max-autotune": 1, "max-autotune-no-cudagraphs": 2}
 _BACKENDS = ["cudagraphs", "inductor", "openxla", "tvm"]
 _DEBUG_BACKENDS = [
     "aot_eager",
@@ -112,6 +114,12 @@ def _check(backend, mode, options):
         raise exc.InvalidBackend(backend)
 
 
+def _replay(mode, options):
+    if options and "triton.cudagraphs" in options:
+        return 1 if options["triton.cudagraphs"] else 2
+    return _REPLAYS.get(mode, 0)
+
+
 def compile(
     model=None,
     *,
@@ -157,7 +165,12 @@ def compile(
                 limit=recompile_limit,
             ),
         )
-    return eval_frame.wrapped(model, functools.partial(eval_frame.captured, fullgraph=fullgraph, limit=recompile_limit))
+    return eval_frame.wrapped(
+        model,
+        functools.partial(
+            eval_frame.captured, fullgraph=fullgraph, limit=recompile_limit, replay=_replay(mode, options)
+        ),
+    )
 
 
 def optimize(

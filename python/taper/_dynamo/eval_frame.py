@@ -63,13 +63,13 @@ class Capture:
         warnings.warn(f"torch.compile runs {name} without a graph, for what is at {where}: {why}", stacklevel=3)
 
 
-def captured(function, fullgraph=False, limit=None, quiet=False):
+def captured(function, fullgraph=False, limit=None, quiet=False, replay=0):
     """The callable that captures `function` and runs its graphs; `quiet`: a trace or script, which holds what it saw,
-    without a warning where it cannot."""
+    without a warning where it cannot; `replay`: tp_replay's number, how steps on a GPU are started."""
     from taper._dynamo import config
 
     decides = Capture(function, fullgraph, lambda: config.recompile_limit if limit is None else limit, quiet)
-    given = _C.Captured(function, decides.miss, not quiet)
+    given = _C.Captured(function, decides.miss, not quiet, replay)
     decides.captured = weakref.ref(given)
     _all.add(given)
     return given

@@ -129,7 +129,7 @@ def _run_slices(func, leaves, dims, spec, size, randomness, kwargs):
 def _add_batch_dim(tensor, batch_dim, level):
     from taper._batched import wrap
 
-    return wrap(tensor.movedim(batch_dim, 0), level)
+    return wrap(tensor.movedim(batch_dim, 0) if batch_dim else tensor, level)
 
 
 def _create_batched_inputs(flat_in_dims, flat_args, vmap_level, args_spec):
@@ -149,7 +149,7 @@ def _maybe_remove_batch_dim(name, batched_output, vmap_level, batch_size, out_di
     if out_dim is None:
         return batched_output._physical.select(0, 0) if mapped else batched_output
     whole = batched_output._physical if mapped else batched_output.expand(batch_size, *batched_output.shape)
-    return whole.movedim(0, out_dim)
+    return whole.movedim(0, out_dim) if out_dim else whole
 
 
 def _unwrap_batched(batched_outputs, out_dims, vmap_level, batch_size, func):

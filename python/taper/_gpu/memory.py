@@ -1,9 +1,12 @@
 """The memory of devices of one type, as the allocator counts it. Without a device there is nothing to count, which is
 no error."""
 
+import sys
+
 from taper import _C
 from taper._gpu import Room
 from taper._gpu.devices import index_of, need
+from taper._gpu.history import History
 
 _STATES = "inactive", "active_allocated", "active_pending_free"
 _NO_COUNTS = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
@@ -19,6 +22,40 @@ def _flat(prefix, value, into):
 
 class Memory(Room):
     """The functions of torch.cuda.memory and torch.xpu.memory."""
+
+    def __init__(self, kind, word):
+        super().__init__(kind, word)
+        self._history = History(kind)
+
+    def _record_memory_history(
+        self,
+        enabled="all",
+        context="all",
+        stacks="all",
+        max_entries=sys.maxsize,
+        device=None,
+        clear_history=False,
+        skip_actions=None,
+    ):
+        """Records who takes memory, with Python stacks, for _snapshot. enabled=None ends it."""
+        self._history.record(enabled, context, stacks, max_entries, clear_history)
+
+    def _snapshot(self, device=None, augment_with_fx_traces=False):
+        """All segments and blocks, and what happened since _record_memory_history, as PyTorch's memory viewer reads
+        them."""
+        return {
+            "segments": self.memory_snapshot(),
+            "device_traces": self._history.traces(_C._gpu_count(self._kind)),
+            "allocator_settings": {},
+            "external_annotations": [],
+        }
+
+    def _dump_snapshot(self, filename="dump_snapshot.pickle", augment_with_fx_traces=False):
+        """Writes _snapshot() to a file."""
+        import pickle
+
+        with open(filename, "wb") as file:
+            pickle.dump(self._snapshot(), file)
 
     def _there(self):
         return _C._gpu_count(self._kind) > 0
@@ -127,7 +164,7 @@ class Memory(Room):
                         "size": size,
                         "requested_size": requested,
                         "state": _STATES[state],
-                        "frames": [],
+                        "frames": self._history.frames_of(device, address),
                     }
                 )
                 segment["allocated_size"] += size * (state == 1)

@@ -59,7 +59,7 @@ def _spoken(how):
 
 def described(how, bound):
     """Lines that tell each process's processors, where the binding asks for that."""
-    from taper._report import _ranges as ranges
+    from taper._topology import ranges
 
     if not _spoken(how)[0]:
         return []

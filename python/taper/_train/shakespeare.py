@@ -1,6 +1,7 @@
 """`taper train shakespeare`: a small GPT that learns to write plays, character by character."""
 
 import math
+import gzip
 import os
 
 import taper
@@ -76,8 +77,8 @@ class GPT(nn.Module):
 
 
 def main(options):
-    path = os.path.join(options.data, "shakespeare.txt")
-    with open(path, encoding="utf-8") as file:
+    path = os.path.join(options.data, "shakespeare.txt.gz")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
         plays = file.read()[: options.most]
     letters = sorted(set(plays))
     if len(plays) < 20 * LENGTH:

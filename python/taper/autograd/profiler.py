@@ -60,7 +60,7 @@ class profile:
         custom_trace_id_callback=None,
         post_processing_timeout_s=None,
     ):
-        self.enabled, self.use_device = enabled, use_device
+        self.enabled, self.use_device = enabled, "cuda" if use_cuda else use_device
         self.record_shapes = record_shapes or with_flops
         self.with_flops, self.profile_memory, self.with_stack, self.with_modules = (
             with_flops,
@@ -91,7 +91,9 @@ class profile:
         return False
 
     def _start(self):
-        self._running = _C._profile_start(self.record_shapes, _stack if self.with_stack else None)
+        self._running = _C._profile_start(
+            self.record_shapes, _stack if self.with_stack else None, self.use_device is not None
+        )
         _running.add(self)
 
     def _stop(self):
@@ -101,8 +103,8 @@ class profile:
             return
         running, self._running = self._running, None
         _running.discard(self)
-        thread, recorded = _C._profile_stop(running)
-        made = events_from(recorded, thread, self.record_shapes, self.profile_memory, self.with_flops)
+        thread, recorded, activities = _C._profile_stop(running)
+        made = events_from(recorded, activities, thread, self.record_shapes, self.profile_memory, self.with_flops)
         if self.acc_events and self._function_events:
             made[:0] = self._function_events
         self._function_events = made

@@ -2,11 +2,13 @@
 
 import os
 from collections import namedtuple
+from enum import Enum
 
 __all__ = ["EventList", "FormattedTimesMixin", "Interval", "Kernel", "FunctionEvent", "FunctionEventAvg"]
 
 Kernel = namedtuple("Kernel", ["name", "device", "duration"])
 _KIND_OPERATOR, _KIND_BACKWARD, _KIND_RANGE = range(3)  # tp_event_kind
+_ACTIVITIES = ["kernel", "kernel", "gpu_memcpy", "gpu_memset", "kernel"]  # tp_activity_kind, as traces call them
 _SCOPES = {_KIND_OPERATOR: 0, _KIND_BACKWARD: 1, _KIND_RANGE: 7}  # PyTorch's RecordScope
 
 
@@ -43,8 +45,6 @@ class FormattedTimesMixin:
     device_time_total_str = _text("device_time_total")
     self_cpu_time_total_str = _text("self_cpu_time_total")
     self_device_time_total_str = _text("self_device_time_total")
-    device_time_total = self_device_time_total = device_memory_usage = self_device_memory_usage = 0
-    cuda_time_total = self_cuda_time_total = self_cuda_memory_usage = 0
 
     @property
     def cpu_time(self):
@@ -52,9 +52,14 @@ class FormattedTimesMixin:
 
     @property
     def device_time(self):
-        return 0.0
+        return 0.0 if self.count == 0 else self.device_time_total / self.count
 
+    # Under their older names, which speak of one vendor's devices.
     cuda_time = device_time
+    cuda_time_total = property(lambda self: self.device_time_total)
+    self_cuda_time_total = property(lambda self: self.self_device_time_total)
+    cuda_memory_usage = property(lambda self: self.device_memory_usage)
+    self_cuda_memory_usage = property(lambda self: self.self_device_memory_usage)
 
 
 class Interval:
@@ -67,17 +72,26 @@ class Interval:
         return self.end - self.start
 
 
+class DeviceType(Enum):
+    """Where an event took place."""
+
+    CPU = 0
+    CUDA = 1
+    XPU = 12
+
+    def __str__(self):
+        return f"DeviceType.{self.name}"
+
+
 class FunctionEvent(FormattedTimesMixin):
-    """One call of an operator, one turn of a backward node, or one named range."""
+    """One call of an operator, one turn of a backward node, one named range; or what a GPU did: a kernel, a copy."""
 
     count = 1
+    nbytes = 0  # of a copy or a fill on a GPU
+    linked_correlation_id = 0  # of what a GPU did: the id of the event that launched it
     node_id = -1
     is_async = is_remote = is_legacy = is_python_function = False
-    use_device = device_type = None
     overload_name = ""
-    device_index = 0
-    device_resource_id = 0
-    kernels = ()
 
     def __init__(
         self,
@@ -99,8 +113,12 @@ class FunctionEvent(FormattedTimesMixin):
         node_id=-1,
         is_async=False,
         is_remote=False,
-        device_type=None,
+        device_type=DeviceType.CPU,
         device_index=0,
+        device_resource_id=0,
+        device_bytes=0,
+        use_device=None,
+        activity_kind=None,
     ):
         self.id = self.external_id = id
         self.name = self.key = name
@@ -111,10 +129,15 @@ class FunctionEvent(FormattedTimesMixin):
         self.structured_input_shapes = structured_input_shapes or []
         self.stack = stack or []
         self.scope, self.sequence_nr = scope, sequence_nr
-        self.cpu_memory_usage, self.flops = bytes_taken, flops
+        self.cpu_memory_usage, self.device_memory_usage, self.flops = bytes_taken - device_bytes, device_bytes, flops
         self.cpu_children, self.cpu_parent = [], None
         self.node_id, self.is_async, self.is_remote = node_id, is_async, is_remote
-        self.device_type, self.device_index = device_type, device_index
+        self.device_type, self.device_index, self.device_resource_id = device_type, device_index, device_resource_id
+        self.use_device, self.activity_kind = use_device, activity_kind
+        self.kernels = []  # what a GPU did for this event itself
+
+    def append_kernel(self, name, device, duration):
+        self.kernels.append(Kernel(name, device, duration))
 
     def append_cpu_child(self, child):
         self.cpu_children.append(child)
@@ -128,25 +151,41 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def cpu_time_total(self):
-        return self.time_range.elapsed_us()
+        return self.time_range.elapsed_us() if self.device_type is DeviceType.CPU else 0.0
 
     @property
     def self_cpu_time_total(self):
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
 
     @property
+    def device_time_total(self):
+        if self.device_type is not DeviceType.CPU:
+            return self.time_range.elapsed_us()
+        return self.self_device_time_total + sum(child.device_time_total for child in self.cpu_children)
+
+    @property
+    def self_device_time_total(self):
+        if self.device_type is not DeviceType.CPU:
+            return self.time_range.elapsed_us()
+        return sum(kernel.duration for kernel in self.kernels)
+
+    @property
     def self_cpu_memory_usage(self):
         return self.cpu_memory_usage - sum(child.cpu_memory_usage for child in self.cpu_children)
+
+    @property
+    def self_device_memory_usage(self):
+        return self.device_memory_usage - sum(child.device_memory_usage for child in self.cpu_children)
 
     def __repr__(self):
         return (
             f"<FunctionEvent id={self.id} name={self.name} overload_name={self.overload_name} "
-            f"device_type=DeviceType.CPU node_id={self.node_id} cpu_time={self.cpu_time_str} "
+            f"device_type={self.device_type} node_id={self.node_id} cpu_time={self.cpu_time_str} "
             f"start_us={self.time_range.start:.3f} end_us={self.time_range.end:.3f} "
-            f"cpu_children={[child.id for child in self.cpu_children]} None_time={self.device_time_str} "
+            f"cpu_children={[child.id for child in self.cpu_children]} {self.use_device}_time={self.device_time_str} "
             f"name={self.name} thread={self.thread} input_shapes={self.input_shapes} "
-            f"cpu_memory_usage={self.cpu_memory_usage} None_memory_usage=0 is_async=False is_remote=False "
-            f"seq_nr={self.sequence_nr} is_legacy=False>"
+            f"cpu_memory_usage={self.cpu_memory_usage} {self.use_device}_memory_usage={self.device_memory_usage} "
+            f"is_async=False is_remote=False seq_nr={self.sequence_nr} is_legacy=False>"
         )
 
 
@@ -159,6 +198,8 @@ class FunctionEventAvg(FormattedTimesMixin):
         ) = None
         self.count = self.node_id = self.cpu_time_total = self.self_cpu_time_total = 0
         self.cpu_memory_usage = self.self_cpu_memory_usage = self.flops = 0
+        self.device_time_total = self.self_device_time_total = 0
+        self.device_memory_usage = self.self_device_memory_usage = 0
         self.cpu_children = []
         self.is_async = self.is_remote = self.is_legacy = self.is_user_annotation = False
         self.overload_name = ""
@@ -174,6 +215,8 @@ class FunctionEventAvg(FormattedTimesMixin):
                 "stack",
                 "scope",
                 "is_user_annotation",
+                "use_device",
+                "device_type",
             ):
                 setattr(self, name, getattr(other, name))
         for name in (
@@ -182,6 +225,10 @@ class FunctionEventAvg(FormattedTimesMixin):
             "self_cpu_time_total",
             "cpu_memory_usage",
             "self_cpu_memory_usage",
+            "device_time_total",
+            "self_device_time_total",
+            "device_memory_usage",
+            "self_device_memory_usage",
             "flops",
         ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -192,8 +239,10 @@ class FunctionEventAvg(FormattedTimesMixin):
     def __repr__(self):
         return (
             f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str} "
-            f"cpu_time={self.cpu_time_str}  self_cuda_time=0.000us cuda_time=0.000us input_shapes={self.input_shapes} "
-            f"cpu_memory_usage={self.cpu_memory_usage} cuda_memory_usage=0>"
+            f"cpu_time={self.cpu_time_str}  self_{self.use_device or 'cuda'}_time={self.self_device_time_total_str} "
+            f"{self.use_device or 'cuda'}_time={self.device_time_str} input_shapes={self.input_shapes} "
+            f"cpu_memory_usage={self.cpu_memory_usage} "
+            f"{self.use_device or 'cuda'}_memory_usage={self.device_memory_usage}>"
         )
 
 
@@ -221,12 +270,18 @@ class EventList(list):
         """Microseconds of all events, each counted once."""
         return sum(event.self_cpu_time_total for event in self)
 
+    @property
+    def _self_device_time_total(self):
+        """Microseconds of what GPUs did, each kernel counted once."""
+        return sum(event.self_device_time_total for event in self if event.device_type is not DeviceType.CPU)
+
     def key_averages(self, group_by_input_shapes=False, group_by_stack_n=0, group_by_overload_name=False):
         """One row per name; with the shapes, or the innermost entries of the stack, told apart if asked."""
         rows = {}
         for event in self:
             key = (
                 event.key,
+                event.device_type,
                 str(event.input_shapes) if group_by_input_shapes else "",
                 tuple(event.stack[:group_by_stack_n]),
             )
@@ -327,10 +382,24 @@ def _columns(events, total_us, name_width, shapes_width, source_width):
         ("CPU total", 12, lambda e: e.cpu_time_total_str),
         ("CPU time avg", 12, lambda e: e.cpu_time_str),
     ]
+    device = (events._use_device or "cuda").upper()
+    if any(event.self_device_time_total > 0 for event in events):
+        device_us = events._self_device_time_total
+        columns += [
+            (f"Self {device}", 12, lambda e: e.self_device_time_total_str),
+            (f"Self {device} %", 12, lambda e: _format_time_share(e.self_device_time_total, device_us)),
+            (f"{device} total", 12, lambda e: e.device_time_total_str),
+            (f"{device} time avg", 13, lambda e: e.device_time_str),
+        ]
     if events._profile_memory:
         columns += [
             ("CPU Mem", 12, lambda e: _format_memory(e.cpu_memory_usage)),
             ("Self CPU Mem", 12, lambda e: _format_memory(e.self_cpu_memory_usage)),
+        ]
+    if events._profile_memory and any(event.self_device_memory_usage > 0 for event in events):
+        columns += [
+            (f"{device} Mem", 12, lambda e: _format_memory(e.device_memory_usage)),
+            (f"Self {device} Mem", 13, lambda e: _format_memory(e.self_device_memory_usage)),
         ]
     columns.append(("# of Calls", 12, lambda e: str(e.count)))
     if any(isinstance(event, FunctionEventAvg) and event.input_shapes for event in events):
@@ -351,7 +420,11 @@ def _build_table(events, sort_by, row_limit, source_width, name_width, shapes_wi
         return ""
     if sort_by is not None:
         events = events._like(
-            sorted(events, key=lambda event: getattr(event, sort_by.replace("cuda", "device")), reverse=True)
+            sorted(
+                events,
+                key=lambda event: getattr(event, sort_by.replace("cuda", "device").replace("xpu", "device")),
+                reverse=True,
+            )
         )
     total_us = events.self_cpu_time_total
     columns = _columns(events, total_us, name_width, shapes_width, source_width)
@@ -374,7 +447,11 @@ def _build_table(events, sort_by, row_limit, source_width, name_width, shapes_wi
                 )
                 + "  "
             )
-    out += [line, f"Self CPU time total: {_format_time(total_us)}", ""]
+    out += [line, f"Self CPU time total: {_format_time(total_us)}"]
+    if any(event.self_device_time_total > 0 for event in events):
+        device_us = _format_time(events._self_device_time_total)
+        out.append(f"Self {(events._use_device or 'cuda').upper()} time total: {device_us}")
+    out.append("")
     return "\n".join(out)
 
 
@@ -460,10 +537,33 @@ def _rewritten(name):
     return "ProfilerStep*" if name.startswith("ProfilerStep#") else name
 
 
-def events_from(recorded, thread, record_shapes, profile_memory, with_flops):
+def _add_activities(activities, made, out, started):
+    """Appends what GPUs did as events of their own, and tells the events that launched it."""
+    for name, kind, device, index, stream, start, end, owner, nbytes in activities:
+        event = FunctionEvent(
+            len(out) + 1,
+            name,
+            stream,
+            (start - started) / 1e3,
+            (end - started) / 1e3,
+            device_type=DeviceType[device.upper()],
+            device_index=index,
+            device_resource_id=stream,
+            use_device=device,
+            activity_kind=_ACTIVITIES[kind],
+        )
+        event.nbytes = nbytes
+        if owner >= 0:
+            event.linked_correlation_id = made[owner].id
+            made[owner].append_kernel(name, index, event.time_range.elapsed_us())
+        out.append(event)
+
+
+def events_from(recorded, activities, thread, record_shapes, profile_memory, with_flops):
     """An EventList of what _C._profile_stop gave. A backward node makes two events, as PyTorch's engine tells of
     them."""
-    started = recorded[0][3] if recorded else 0
+    started = min([entry[3] for entry in recorded[:1]] + [entry[5] for entry in activities[:1]], default=0)
+    use_device = activities[0][2] if activities else None
     made, out = [], []
 
     def add(parent, name, kind, start, end, **about):
@@ -475,6 +575,7 @@ def events_from(recorded, thread, record_shapes, profile_memory, with_flops):
             (end - started) / 1e3,
             scope=_SCOPES[kind],
             trace_name=name,
+            use_device=use_device,
             **about,
         )
         if parent is not None:
@@ -485,7 +586,7 @@ def events_from(recorded, thread, record_shapes, profile_memory, with_flops):
         return event
 
     forward = {}
-    for name, kind, parent, start, end, sequence, taken, inputs, note in recorded:
+    for name, kind, parent, start, end, sequence, taken, inputs, note, device_taken in recorded:
         above = made[parent] if parent >= 0 else None
         backward = kind == _KIND_BACKWARD
         sequence = sequence - 1 if sequence > 0 else sequence  # PyTorch counts from zero
@@ -493,6 +594,7 @@ def events_from(recorded, thread, record_shapes, profile_memory, with_flops):
             "sequence_nr": sequence,
             "fwd_thread": int(backward),
             "bytes_taken": taken,
+            "device_bytes": device_taken,
             "stack": forward.get(sequence) if backward else note,
         }
         if backward:
@@ -512,8 +614,10 @@ def events_from(recorded, thread, record_shapes, profile_memory, with_flops):
     for event in reversed(out):  # a product inside a product is counted once
         if event.flops and any(child.flops for child in event.cpu_children):
             event.flops = 0
+    _add_activities(activities, made, out, started)
     return EventList(
         out,
+        use_device=use_device,
         profile_memory=profile_memory,
         with_flops=with_flops,
         started_us=started / 1e3,

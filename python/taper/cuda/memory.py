@@ -113,23 +113,8 @@ def change_current_allocator(allocator):
     raise NotCovered("torch.cuda.memory.change_current_allocator")
 
 
-def _record_memory_history(enabled="all", *args, **kwargs):
-    """Where blocks were asked for is not recorded: snapshots have no frames."""
-
-
-def _snapshot(device=None, augment_with_fx_traces=False):
-    """All segments and blocks, as PyTorch's memory viewer reads them."""
-    return {
-        "segments": _memory.memory_snapshot(),
-        "device_traces": [[] for _ in range(_C._gpu_count("cuda"))],
-        "allocator_settings": {},
-        "external_annotations": [],
-    }
-
-
-def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False):
-    """Writes _snapshot() to a file."""
-    import pickle
-
-    with open(filename, "wb") as file:
-        pickle.dump(_snapshot(), file)
+_record_memory_history, _snapshot, _dump_snapshot = (
+    _memory._record_memory_history,
+    _memory._snapshot,
+    _memory._dump_snapshot,
+)

@@ -7,34 +7,18 @@ import warnings as _warnings
 from taper import _C
 from taper.autograd.grad_mode import no_grad as _no_grad
 
-_GAINS = {
-    "linear": 1,
-    "conv1d": 1,
-    "conv2d": 1,
-    "conv3d": 1,
-    "conv_transpose1d": 1,
-    "conv_transpose2d": 1,
-    "conv_transpose3d": 1,
-    "sigmoid": 1,
-    "tanh": 5.0 / 3,
-    "relu": _math.sqrt(2.0),
-    "selu": 3.0 / 4,
-}
-
 
 def calculate_gain(nonlinearity, param=None):
-    """The factor by which a nonlinearity's inputs should be wider for its outputs to keep their spread."""
-    if nonlinearity == "leaky_relu":
-        if param is None:
-            slope = 0.01
-        elif isinstance(param, (int, float)) and not isinstance(param, bool):
-            slope = param
-        else:
+    """The factor by which a nonlinearity's inputs should be wider for its outputs to keep their spread: the `gain`
+    line of the operator's stanza."""
+    if nonlinearity == "leaky_relu" and param is not None:
+        if isinstance(param, bool) or not isinstance(param, (int, float)):
             raise ValueError(f"negative_slope {param} not a valid number")
-        return _math.sqrt(2.0 / (1 + slope**2))
-    if nonlinearity not in _GAINS:
+        return _C._init_gain(nonlinearity, param)
+    gain = _C._init_gain(nonlinearity)
+    if gain is None:
         raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
-    return _GAINS[nonlinearity]
+    return 1 if gain == 1 else gain
 
 
 def _calculate_fan_in_and_fan_out(tensor):

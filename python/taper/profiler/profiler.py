@@ -18,7 +18,7 @@ __all__ = [
 
 
 class ProfilerActivity(IntEnum):
-    """What to record. Operators on the CPU are; the others have no device here."""
+    """What to record: operators, and what GPUs do for them."""
 
     CPU = 0
     XPU = 1
@@ -43,8 +43,14 @@ class ProfilerAction(Enum):
 _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
+_DEVICES = {ProfilerActivity.CUDA: "cuda", ProfilerActivity.XPU: "xpu"}
+
+
 def supported_activities():
-    return {ProfilerActivity.CPU}
+    """The CPU, and the kinds of GPUs that are here."""
+    from taper import _C
+
+    return {ProfilerActivity.CPU} | {activity for activity, kind in _DEVICES.items() if _C._gpu_count(kind) > 0}
 
 
 def kineto_available():
@@ -124,7 +130,8 @@ class _KinetoProfile:
         self.with_flops, self.with_modules, self.acc_events = with_flops, with_modules, acc_events
         self.experimental_config, self.execution_trace_observer = experimental_config, execution_trace_observer
         self.set_custom_trace_id_callback(custom_trace_id_callback)
-        self.profiler = self.use_device = None
+        self.profiler = None
+        self.use_device = next((kind for activity, kind in _DEVICES.items() if activity in self.activities), None)
         self._metadata = {}
 
     def start(self):
@@ -139,7 +146,9 @@ class _KinetoProfile:
         if self.acc_events and self.profiler is not None:
             return
         settings = {name: getattr(self, name) for name in (*_FLAGS, "acc_events")}
-        self.profiler = autograd_profiler.profile(use_cpu=ProfilerActivity.CPU in self.activities, **settings)
+        self.profiler = autograd_profiler.profile(
+            use_cpu=ProfilerActivity.CPU in self.activities, use_device=self.use_device, **settings
+        )
 
     def start_trace(self):
         self._need("starting trace")._start()
@@ -218,6 +227,10 @@ class profile(_KinetoProfile):
         custom_trace_id_callback=None,
         post_processing_timeout_s=None,
     ):
+        if use_cuda is not None:
+            warnings.warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning, stacklevel=2)
+            activities = set(activities) if activities else supported_activities()
+            (activities.add if use_cuda else activities.discard)(ProfilerActivity.CUDA)
         super().__init__(
             activities=activities,
             record_shapes=record_shapes,

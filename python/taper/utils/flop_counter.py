@@ -79,7 +79,7 @@ class FlopCounterMode:
         return self
 
     def __exit__(self, *error):
-        _, recorded = _C._profile_stop(self._running)
+        _, recorded, _ = _C._profile_stop(self._running)
         for hook in self._hooks:
             hook.remove()
         self._count(recorded)
@@ -101,7 +101,7 @@ class FlopCounterMode:
     # ---- Counting ----
     def _count(self, recorded):
         counted, places, calls = [False] * len(recorded), [()] * len(recorded), {}
-        for i, (name, kind, parent, _, _, number, _, inputs, _) in enumerate(recorded):
+        for i, (name, kind, parent, _, _, number, _, inputs, *_) in enumerate(recorded):
             counted[i] = parent >= 0 and counted[parent]
             places[i] = places[parent] if parent >= 0 else ()
             if kind == _RANGE and name.startswith(_MARK) or name.startswith(_TRANSPOSED):

@@ -7,7 +7,8 @@ static void swap_axes(tpi_axes *a, int i, int j, int nout) {
     int64_t *lists[2 + TPI_AXES_OUTS] = {a->size, a->x, a->out[0], a->out[1], a->out[2], a->out[3]};
     for (int k = 0; k < 2 + nout; k++) {
         int64_t moved = lists[k][i];
-        lists[k][i] = lists[k][j], lists[k][j] = moved;
+        lists[k][i] = lists[k][j];
+        lists[k][j] = moved;
     }
 }
 
@@ -23,7 +24,8 @@ static bool continues(const tpi_axes *a, int inner, int outer, int nout) {
 
 void tpi_axes_take(tpi_axes *a, const tp_tensor *x, int nout, tp_tensor *const *outs, const bool *mask, bool which,
                    bool in_order) {
-    a->ndim = 0, a->total = 1;
+    a->ndim = 0;
+    a->total = 1;
     int before = 0; /* dims taken that come before d: d's place in a result that has only these */
     for (int d = 0; d < x->ndim; d++) before += mask[d] == which;
     for (int d = x->ndim - 1; d >= 0; d--) {
@@ -32,7 +34,8 @@ void tpi_axes_take(tpi_axes *a, const tp_tensor *x, int nout, tp_tensor *const *
         a->total = times(a->total, x->shape[d]);
         if (x->shape[d] == 1) continue;
         int at = a->ndim++;
-        a->size[at] = x->shape[d], a->x[at] = times(x->strides[d], (int64_t)tpi_itemsize(x));
+        a->size[at] = x->shape[d];
+        a->x[at] = times(x->strides[d], (int64_t)tpi_itemsize(x));
         for (int k = 0; k < nout; k++)
             a->out[k][at] =
                 times(outs[k]->strides[outs[k]->ndim == x->ndim ? d : before], (int64_t)tpi_itemsize(outs[k]));
@@ -79,7 +82,8 @@ tpi_states tpi_states_for(int n, const uint8_t *types, tpi_ctype compute) {
 
 bool tpi_states_make(tpi_states *s, int64_t pieces, int64_t columns) {
     size_t offset[TPI_STATES];
-    s->columns = columns, s->bytes = 0;
+    s->columns = columns;
+    s->bytes = 0;
     for (int v = 0; v < s->n; v++) {
         offset[v] = s->bytes;
         s->bytes += ((size_t)(pieces * columns * s->size[v]) + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN;

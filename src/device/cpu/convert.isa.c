@@ -131,6 +131,9 @@ static void half_to_f32(int64_t n, const char *src, char *dst) {
     const word2 *restrict s = (const word2 *)src;
     t_f32 *restrict d = (t_f32 *)dst;
     int64_t i = 0;
+#ifdef __AVX512F__
+    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(d + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(s + i))));
+#endif
 #ifdef __F16C__
     for (; i + 8 <= n; i += 8)
         _mm256_storeu_ps((float *)(d + i), _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(s + i))));
@@ -144,6 +147,9 @@ static void f32_to_half(int64_t n, const char *src, char *dst) {
     const t_f32 *restrict s = (const t_f32 *)src;
     word2 *restrict d = (word2 *)dst;
     int64_t i = 0;
+#ifdef __AVX512F__
+    for (; i + 16 <= n; i += 16) _mm256_storeu_si256((__m256i *)(d + i), _mm512_cvtps_ph(_mm512_loadu_ps(s + i), 0));
+#endif
 #ifdef __F16C__
     for (; i + 8 <= n; i += 8)
         _mm_storeu_si128((__m128i *)(d + i), _mm256_cvtps_ph(_mm256_loadu_ps((const float *)(s + i)), 0));

@@ -103,7 +103,8 @@ static tile tile_at(const copy_job *job, int64_t number) {
               .dst = p->data[0] + i0 * job->to_size + i1 * p->stride[0][job->across]};
     for (int d = 1; d < p->ndim; d++) {
         if (d == job->across) continue;
-        t.dst += outer % p->shape[d] * p->stride[0][d], t.src += outer % p->shape[d] * p->stride[1][d];
+        t.dst += outer % p->shape[d] * p->stride[0][d];
+        t.src += outer % p->shape[d] * p->stride[1][d];
         outer /= p->shape[d];
     }
     t.n0 = p->shape[0] - i0 < job->tile[0] ? p->shape[0] - i0 : job->tile[0];
@@ -176,8 +177,9 @@ bool tpi_cpu_copy(tp_device device, tpi_plan *p) {
     (void)device;
     if (p->numel == 0) return true;
     copy_job job = {.plan = p, .to = {p->ndim, p->shape, p->stride[0]}, .from = {p->ndim, p->shape, p->stride[1]}};
-    job.to_size = tpi_dtype_bytes[p->dtype[0]], job.from_size = tpi_dtype_bytes[p->dtype[1]];
-    job.to_packed = tpi_walk_is_packed(&job.to, job.to_size),
+    job.to_size = tpi_dtype_bytes[p->dtype[0]];
+    job.from_size = tpi_dtype_bytes[p->dtype[1]];
+    job.to_packed = tpi_walk_is_packed(&job.to, job.to_size);
     job.from_packed = tpi_walk_is_packed(&job.from, job.from_size);
     bool worth = p->numel >= TPI_WORTH_THREADS;
     job.stream = p->numel * job.to_size >= tpi_stream_bytes();

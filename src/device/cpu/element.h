@@ -4,8 +4,8 @@
  */
 #ifndef TPI_ELEMENT_H
 #define TPI_ELEMENT_H
-#include "base/dtype.h"
 #include "device/cpu/vector_math.h"
+#include "device/device.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -145,6 +145,7 @@ EL double el_bessel_y1_f64(double x) { return x < 0 ? NAN : y1(x); }
 
 #include "device/element/element_real.h"
 #include "device/element/element_complex.h"
+#include "device/cpu/element_narrow.h"
 #include "device/cpu/element_running.h"
 #include "device/element/element_special.h"
 #endif

@@ -271,7 +271,10 @@ static void fold_chunk(int64_t chunk, void *context) {
     _Alignas(64) char stack[TPI_SCRATCH_STACK];
     char *room = tpi_scratch_take(&job->scratch, stack);
     fold_scratch s = lay_out(job, room);
-    if (s.fed) tpi_program_begin(job->feed, &s.fed->program), s.fed->registers.nops = 0;
+    if (s.fed) {
+        tpi_program_begin(job->feed, &s.fed->program);
+        s.fed->registers.nops = 0;
+    }
     for (int64_t unit = first, whole; unit<end; unit += whole> 1 ? whole : 1) {
         whole = whole_pieces(job, unit, end);
         if (whole > 1)

@@ -1,7 +1,8 @@
 /* The driver of pointwise kernels. A plan is cut into chunks of a fixed number of positions, a chunk into blocks. An
  * operand that lies contiguously in a block and holds the kernel's own type is used in place; others are gathered and
  * converted into L1-sized scratch blocks. Kernels take multiples of TPI_LANES elements; the rest of a block goes
- * through a padded copy, so that an element's value never depends on where it stands. */
+ * through a padded copy, so that an element's value never depends on where it stands. Kernels of cheap maps take 8- and
+ * 16-bit elements as they are. */
 #include "base/scratch.h"
 #include "base/threads.h"
 #include "device/cpu/convert.h"
@@ -32,12 +33,16 @@ typedef struct map_job {
 } map_job;
 
 /* A whole group of lanes from the `rest` elements at src: the missing ones repeat the first. */
+typedef uint16_t __attribute__((may_alias)) word2;
 typedef uint32_t __attribute__((may_alias)) word4;
 typedef uint64_t __attribute__((may_alias)) word8;
 static inline void pad_lanes(char *dst, const char *src, int64_t rest, int size) {
     switch (size) {
     case 1:
         for (int64_t i = 0; i < TPI_LANES; i++) dst[i] = src[i < rest ? i : 0];
+        break;
+    case 2:
+        for (int64_t i = 0; i < TPI_LANES; i++) ((word2 *)dst)[i] = ((const word2 *)src)[i < rest ? i : 0];
         break;
     case 4:
         for (int64_t i = 0; i < TPI_LANES; i++) ((word4 *)dst)[i] = ((const word4 *)src)[i < rest ? i : 0];
@@ -124,6 +129,48 @@ static void map_chunk(int64_t chunk, void *context) {
     tpi_scratch_give(&job->scratch, s.block);
 }
 
+/* ---- Elements of 8 and 16 bits ---- */
+
+static int narrow_of(int dtype) {
+    switch (dtype) {
+    case TP_UINT8: return TPI_NARROW_U8;
+    case TP_INT8: return TPI_NARROW_I8;
+    case TP_INT16: return TPI_NARROW_I16;
+    case TP_FLOAT16: return TPI_NARROW_F16;
+    case TP_BFLOAT16: return TPI_NARROW_BF16;
+    default: return TPI_NARROWS;
+    }
+}
+
+static bool is_constant(const tpi_plan *p, int k) {
+    for (int d = 0; d < p->ndim; d++)
+        if (p->stride[k][d] != 0) return false;
+    return true;
+}
+
+/* The kernel for operands that all have one narrow dtype, but for at most one that is a single element; NULL: there is
+ * none. The dtype goes into *dtype, the single element's place among the operands into *constant (0: there is none). */
+static tpi_block_fn narrow_kernel(const map_job *job, const tpi_map_op *op, tpi_ctype compute, int *dtype,
+                                  int *constant) {
+    const tpi_plan *p = job->plan;
+    const tpi_block_fn *table = op->narrow[tpi_cpu_isa];
+    if (!table || (compute != TPI_I32 && compute != TPI_F32)) return NULL;
+    if (op->narrow_when >= 0) {
+        const tpi_param *when = &job->params[op->narrow_when];
+        if (compute == TPI_I32 ? when->i32 != 1 : when->f32 != 1.0f) return NULL;
+    }
+    *constant = 0;
+    for (int k = job->nargs - 1; k > 0 && job->nargs > 2 && !*constant; k--)
+        if (is_constant(p, k)) *constant = k;
+    *dtype = p->dtype[*constant == 1 ? 2 : 1];
+    for (int k = 1; k < job->nargs; k++)
+        if (k != *constant && p->dtype[k] != *dtype) return NULL;
+    if ((tpi_ctype)tpi_dtype_ctype[*dtype] != compute) return NULL; /* integers beside 0.5 are compared as floats */
+    const int narrow = narrow_of(*dtype);
+    if (narrow == TPI_NARROWS || p->dtype[0] != (op->result == TPI_RESULT_SAME ? *dtype : TP_BOOL)) return NULL;
+    return table[*constant * TPI_NARROWS + narrow];
+}
+
 /* What is known of each operand once and for all. */
 static void study(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
     const tpi_plan *p = job->plan;
@@ -131,17 +178,20 @@ static void study(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
     int64_t widest = 1;
     bool constants = false, in_place = false;
     job->all_packed = true;
+    int narrow = TP_NO_DTYPE, single = 0;
+    const tpi_block_fn narrow_fn = narrow_kernel(job, op, compute, &narrow, &single);
+    if (narrow_fn) job->fn = narrow_fn;
     for (int k = 0; k < job->nargs; k++) {
         int fixed = k ? op->in_type[k - 1] : TPI_CTYPES;
-        job->type[k] = (uint8_t)(k == 0                ? tpi_result_dtype(op->result, type)
-                                 : fixed == TPI_CTYPES ? type
-                                                       : tpi_ctype_dtype((tpi_ctype)fixed));
+        job->type[k] = (uint8_t)(k == 0 ? tpi_result_dtype(op->result, narrow_fn ? (tp_dtype)narrow : type)
+                                 : narrow_fn && k != single ? (tp_dtype)narrow
+                                 : fixed == TPI_CTYPES      ? type
+                                                            : tpi_ctype_dtype((tpi_ctype)fixed));
         job->size[k] = tpi_dtype_bytes[job->type[k]];
         if (job->size[k] > widest) widest = job->size[k];
         job->same[k] = p->dtype[k] == job->type[k];
         job->packed[k] = job->same[k] && tpi_walk_is_packed(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, job->size[k]);
-        job->constant[k] = !job->packed[k] && k > 0;
-        for (int d = 0; d < p->ndim && job->constant[k]; d++) job->constant[k] = p->stride[k][d] == 0;
+        job->constant[k] = !job->packed[k] && k > 0 && is_constant(p, k);
         constants |= job->constant[k];
         in_place |= k && p->data[k] == p->data[0];
         job->all_packed &= job->packed[k] || job->constant[k];
@@ -194,7 +244,8 @@ static __attribute__((noinline)) bool turn_over(tpi_plan *p, int k, void **copy)
                      .dtype = {p->dtype[k], p->dtype[k]}};
     for (int d = 0; d < p->ndim; d++) {
         turn.shape[d] = p->shape[d];
-        turn.stride[0][d] = size, turn.stride[1][d] = p->stride[k][d];
+        turn.stride[0][d] = size;
+        turn.stride[1][d] = p->stride[k][d];
         size *= p->shape[d];
     }
     memcpy(p->stride[k], turn.stride[0], (size_t)p->ndim * sizeof(int64_t));
@@ -217,7 +268,9 @@ bool tpi_cpu_map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_cty
     (void)device;
     if (plan->numel == 0) return true;
     map_job job;
-    job.plan = plan, job.params = params, job.nargs = op->nin + 1;
+    job.plan = plan;
+    job.params = params;
+    job.nargs = op->nin + 1;
     const tpi_block_fn *table = op->fn[tpi_cpu_isa];
     job.fn = table ? table[compute] : NULL;
     if (!job.fn)

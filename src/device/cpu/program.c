@@ -67,7 +67,8 @@ static char *load(const program_job *job, program_scratch *s, const program_bloc
         return block;
     }
     if (job->repeats[k] && s->filled[k] == b->data[k] && s->have[k] >= b->lanes) return block;
-    s->filled[k] = job->repeats[k] ? b->data[k] : NULL, s->have[k] = b->lanes;
+    s->filled[k] = job->repeats[k] ? b->data[k] : NULL;
+    s->have[k] = b->lanes;
     if (b->n <= b->run)
         tpi_load_run(b->n, b->data[k], stride, v->dtype, block, v->dtype);
     else
@@ -174,13 +175,17 @@ static void fetch(const program_job *job, int64_t at) {
 
 static void place_step(const program_job *job, program_scratch *s, const stretch *on, int i, straight_step *to) {
     const tpi_program_step *from = &job->program->steps[i];
-    to->fn = job->fn[i], to->params = from->params, to->n = from->op->nin + 1;
+    to->fn = job->fn[i];
+    to->params = from->params;
+    to->n = from->op->nin + 1;
     place_value(job, s, on, from->out, &to->at[0], &to->move[0]);
     for (int k = 0; k < from->op->nin; k++) {
         if (from->in[k].value >= 0)
             place_value(job, s, on, from->in[k].value, &to->at[k + 1], &to->move[k + 1]);
-        else
-            to->at[k + 1] = s->block[from->in[k].block], to->move[k + 1] = 0;
+        else {
+            to->at[k + 1] = s->block[from->in[k].block];
+            to->move[k + 1] = 0;
+        }
     }
 }
 
@@ -294,7 +299,8 @@ static int64_t run_straight(const program_job *job, program_scratch *s, const st
     for (int i = 0; i < program->nsteps; nsteps++) {
         straight_step *to = &steps[nsteps];
         if (program->steps[i].registers && i + 1 < program->nsteps && program->steps[i + 1].registers) {
-            to->fn = NULL, to->registers = ops + nops;
+            to->fn = NULL;
+            to->registers = ops + nops;
             i = write_registers(job, s, on, i, ops + nops, &to->n);
             nops += to->n;
             ops[nops++] = (tpi_register_op){.code = TPI_REGISTER_END};
@@ -478,7 +484,9 @@ static void study(program_job *job) {
 }
 
 bool tpi_program_prepare(program_job *job, const tpi_program *program, const tpi_plan *plan, int aside) {
-    job->program = program, job->plan = plan, job->aside = aside;
+    job->program = program;
+    job->plan = plan;
+    job->aside = aside;
     for (int i = 0; i < program->nsteps; i++) {
         const tpi_map_op *op = program->steps[i].op;
         const tpi_block_fn *table = op->fn[tpi_cpu_isa];

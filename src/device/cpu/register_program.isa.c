@@ -68,9 +68,9 @@ typedef int32_t mask __attribute__((vector_size(32)));
 #define LEFT_ALONE
 #define FOUR_SUMMED   s0 += a0, s1 += a1, s2 += a2, s3 += a3;
 #define EIGHT_SUMMED  FOUR_SUMMED s0 += a4, s1 += a5, s2 += a6, s3 += a7;
-#define FOUR_COMPARED s0 = LARGER_OF(s0, a0), s1 = LARGER_OF(s1, a1), s2 = LARGER_OF(s2, a2), s3 = LARGER_OF(s3, a3);
+#define FOUR_COMPARED s0 = LARGER_OF(a0, s0), s1 = LARGER_OF(a1, s1), s2 = LARGER_OF(a2, s2), s3 = LARGER_OF(a3, s3);
 #define EIGHT_COMPARED \
-    FOUR_COMPARED s0 = LARGER_OF(s0, a4), s1 = LARGER_OF(s1, a5), s2 = LARGER_OF(s2, a6), s3 = LARGER_OF(s3, a7);
+    FOUR_COMPARED s0 = LARGER_OF(a4, s0), s1 = LARGER_OF(a5, s1), s2 = LARGER_OF(a6, s2), s3 = LARGER_OF(a7, s3);
 
 /* Tiles of `size` elements, from element `at` of the block on; returns where those end. */
 #define DEFINE_TILES(name, size, ALL, ENDS, ...)                                                  \

@@ -206,7 +206,11 @@ bool tpi_cpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, i
     if (x->numel == 0) return true;
     job.states = tpi_states_for(op->nstate, op->state_type, compute);
     bool mask[TP_MAX_DIMS] = {false};
-    if (x->ndim) mask[dim] = true, job.length = x->shape[dim], job.x_step = x->strides[dim] * (int64_t)tpi_itemsize(x);
+    if (x->ndim) {
+        mask[dim] = true;
+        job.length = x->shape[dim];
+        job.x_step = x->strides[dim] * (int64_t)tpi_itemsize(x);
+    }
     tpi_axes_take(&job.kept, x, op->nout, outs, mask, false, false);
     job.across[0] = job.kept.ndim ? job.kept.x[0] : 0;
     job.direct = x->dtype == job.type && job.x_step == tpi_dtype_bytes[job.type];

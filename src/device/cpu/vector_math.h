@@ -44,7 +44,8 @@ static inline float tpi_exp_f32(float x) {
     z.i = z.i < most ? z.i : most;
     float n = z.f - shift, r = tpi_less_ln2_f32(n, x), square = r * r;
     uint32_t half = z.u >> 1;
-    low.u = half << 23, high.u = (z.u - half) << 23;
+    low.u = half << 23;
+    high.u = (z.u - half) << 23;
     float p = TPI_FMA_F32(tpi_exp_tail_f32(r, square), square, r), y = TPI_FMA_F32(p, low.f, low.f) * high.f;
     return x < -104.0f ? 0.0f : y;
 }
@@ -106,7 +107,8 @@ static inline void tpi_sigmoid_run_f32(int64_t n, const float *x, float *y) {
  * takes the latter and stays. Two units in the last place at most. */
 static inline float tpi_tanh_f32(float x) {
     tpi_bits32 sign = {.f = x}, size = {.f = x}, y;
-    sign.u &= 0x80000000u, size.u &= 0x7fffffffu;
+    sign.u &= 0x80000000u;
+    size.u &= 0x7fffffffu;
     float u = x * x, p = -5.895136e-03f;
     p = TPI_FMA_F32(p, u, 2.079595e-02f);
     p = TPI_FMA_F32(p, u, -5.3783823e-02f);

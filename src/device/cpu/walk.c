@@ -81,7 +81,8 @@ static void cursor_set(cursor *c, const tpi_walk *w, int64_t at) {
 
 /* The largest piece of at most n elements that is rows x cols in the two fastest dimensions. */
 static void cursor_piece(const cursor *c, const tpi_walk *w, int64_t n, int64_t *rows, int64_t *cols) {
-    *rows = 1, *cols = 1;
+    *rows = 1;
+    *cols = 1;
     if (w->ndim == 0) return;
     int64_t left = w->shape[0] - c->index[0];
     *cols = left < n ? left : n;
@@ -94,7 +95,8 @@ static void cursor_advance(cursor *c, const tpi_walk *w, int64_t rows, int64_t c
     if (w->ndim == 0) return;
     int d = rows == 1 ? 0 : 1; /* the dimension that moves */
     int64_t by = rows == 1 ? cols : rows;
-    c->index[d] += by, c->offset += by * w->stride[d];
+    c->index[d] += by;
+    c->offset += by * w->stride[d];
     for (; d < w->ndim - 1 && c->index[d] == w->shape[d]; d++) {
         c->offset += w->stride[d + 1] - c->index[d] * w->stride[d];
         c->index[d] = 0;

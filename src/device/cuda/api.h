@@ -135,4 +135,9 @@ tpi_served tpi_cudnn_conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv 
 tpi_served tpi_cufft_transform(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f); /* cufft.c; hipFFT's too */
 tpi_served tpi_cusolver_solve(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s);
 tpi_served tpi_cudnn_attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a);
+
+/* cupti.c */
+bool tpi_cupti_start(void);
+void tpi_cupti_owner(int64_t event);
+void tpi_cupti_stop(tpi_gpu_trace *trace);
 #endif

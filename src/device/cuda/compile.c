@@ -96,7 +96,10 @@ const char *tpi_hiprtc_compiler(void) { return is_there(&hiprtc) ? hiprtc.versio
 static void fail_with_log(const compiler *c, void *program, int error, const char *name, const char *arch) {
     size_t bytes = 0;
     char *log = c->log_size(program, &bytes) == 0 && bytes > 1 ? tpi_malloc(bytes + 1) : NULL;
-    if (log && c->log(program, log) != 0) tpi_mfree(log), log = NULL;
+    if (log && c->log(program, log) != 0) {
+        tpi_mfree(log);
+        log = NULL;
+    }
     if (log) log[bytes] = 0;
     tpi_fail(TP_ERR_RUNTIME, "%s could not compile the program '%s' for %s: %s\n%s", c->version_text, name, arch,
              c->error_text(error), log ? log : "");
@@ -150,7 +153,8 @@ void *tpi_nvrtc_compile(const char *source, const char *name, const char *arch, 
     if (!knows(number)) {
         if (number < nvrtc.most)
             return tpi_fail(TP_ERR_MISSING, "%s does not compile for %s any more", nvrtc.version_text, arch);
-        number = nvrtc.most, ptx = true;
+        number = nvrtc.most;
+        ptx = true;
     }
     char option[64];
     snprintf(option, sizeof option, "--gpu-architecture=%s_%d", ptx ? "compute" : "sm", number);

@@ -7,10 +7,29 @@
 #include "device/cuda/plans.h"
 
 /* ---- The library: numbers and layouts as its documentation gives them ---- */
-enum { R_32F = 0, R_64F = 1, R_16F = 2, C_32F = 4, C_64F = 5, R_16BF = 14 };
-enum { COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_TF32 = 77 };
+enum {
+    R_32F = 0,
+    R_64F = 1,
+    R_16F = 2,
+    R_8I = 3,
+    C_32F = 4,
+    C_64F = 5,
+    R_32I = 10,
+    R_16BF = 14,
+    R_8F_E4M3 = 28,
+    R_8F_E5M2 = 29
+};
+enum { COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_32I = 72, COMPUTE_TF32 = 77 };
 enum { LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6 };
-enum { DESC_TRANS_A = 3, DESC_TRANS_B = 4, DESC_EPILOGUE = 7, DESC_BIAS = 8 };
+enum {
+    DESC_TRANS_A = 3,
+    DESC_TRANS_B = 4,
+    DESC_EPILOGUE = 7,
+    DESC_BIAS = 8,
+    DESC_SCALE_A = 17,
+    DESC_SCALE_B = 18,
+    DESC_FAST = 25
+};
 enum { EPILOGUE_NONE = 1, EPILOGUE_RELU = 2, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32 };
 enum {
     PREFER_WORKSPACE = 1,
@@ -73,7 +92,10 @@ static bool open_library(void) {
 }
 
 static bool is_there(void) { /* the lock is held */
-    if (!lt.tried) lt.there = open_library(), lt.tried = true;
+    if (!lt.tried) {
+        lt.there = open_library();
+        lt.tried = true;
+    }
     return lt.there;
 }
 
@@ -81,7 +103,7 @@ static bool is_there(void) { /* the lock is held */
 typedef struct key { /* all that a plan depends on; compared as bytes, so every byte of it is set */
     int64_t m, n, k, batch, lda, ldb, ldc, stride_a, stride_b, stride_c;
     uint8_t dtype, result, trans_a, trans_b, epilogue, tf32, reduced, accumulates, align_a, align_b, align_c,
-        align_bias, rest[4];
+        align_bias, dtype_b, scales, fast, rest[1];
 } key;
 
 typedef struct plan {
@@ -102,11 +124,17 @@ static int library_type(int dtype) {
     case TP_BFLOAT16: return R_16BF;
     case TP_FLOAT32: return R_32F;
     case TP_FLOAT64: return R_64F;
+    case TP_INT8: return R_8I;
+    case TP_INT32: return R_32I;
+    case TP_FLOAT8_E4M3FN: return R_8F_E4M3;
+    case TP_FLOAT8_E5M2: return R_8F_E5M2;
     case TP_COMPLEX64: return C_32F;
     case TP_COMPLEX128: return C_64F;
     default: return -1;
     }
 }
+
+static bool is_float8(int dtype) { return dtype == TP_FLOAT8_E4M3FN || dtype == TP_FLOAT8_E5M2; }
 
 static int operation(int trans) { return trans == 'n' ? 0 : trans == 't' ? 1 : 2; }
 
@@ -121,17 +149,33 @@ static key key_of(const tpi_gpu_gemm *g) {
     memset(&k, 0, sizeof k);
     int64_t bytes = (int64_t)tpi_dtype_bytes[g->dtype], result_bytes = (int64_t)tpi_dtype_bytes[g->result];
     bool many = g->batch > 1;
-    k.m = g->m, k.n = g->n, k.k = g->k, k.batch = g->batch, k.lda = g->lda, k.ldb = g->ldb, k.ldc = g->ldc;
-    k.stride_a = many ? g->stride_a : 0, k.stride_b = many ? g->stride_b : 0, k.stride_c = many ? g->stride_c : 0;
-    k.dtype = (uint8_t)g->dtype, k.result = (uint8_t)g->result, k.trans_a = (uint8_t)g->trans_a,
+    k.m = g->m;
+    k.n = g->n;
+    k.k = g->k;
+    k.batch = g->batch;
+    k.lda = g->lda;
+    k.ldb = g->ldb;
+    k.ldc = g->ldc;
+    k.stride_a = many ? g->stride_a : 0;
+    k.stride_b = many ? g->stride_b : 0;
+    k.stride_c = many ? g->stride_c : 0;
+    k.dtype = (uint8_t)g->dtype;
+    k.result = (uint8_t)g->result;
+    k.trans_a = (uint8_t)g->trans_a;
     k.trans_b = (uint8_t)g->trans_b;
     k.epilogue = (uint8_t)((g->bias ? EPILOGUE_BIAS : 0) | (g->act == TPI_GEMM_RELU   ? EPILOGUE_RELU
                                                             : g->act == TPI_GEMM_GELU ? EPILOGUE_GELU
                                                                                       : 0));
-    k.tf32 = g->tf32, k.reduced = g->reduced, k.accumulates = g->beta != 0;
-    k.align_a = alignment(g->a, g->lda, k.stride_a, bytes), k.align_b = alignment(g->b, g->ldb, k.stride_b, bytes);
-    k.align_c = alignment(g->c, g->ldc, k.stride_c, result_bytes),
+    k.tf32 = g->tf32;
+    k.reduced = g->reduced;
+    k.accumulates = g->beta != 0;
+    k.align_a = alignment(g->a, g->lda, k.stride_a, bytes);
+    k.align_b = alignment(g->b, g->ldb, k.stride_b, bytes);
+    k.align_c = alignment(g->c, g->ldc, k.stride_c, result_bytes);
     k.align_bias = g->bias ? alignment(g->bias, 0, 0, 1) : 0;
+    k.dtype_b = (uint8_t)(is_float8(g->dtype) ? g->dtype_b : g->dtype);
+    k.scales = (uint8_t)((g->scale_a != NULL) + 2 * (g->scale_b != NULL));
+    k.fast = is_float8(g->dtype) && g->fast;
     return k;
 }
 
@@ -143,14 +187,31 @@ static bool make_layout(void **layout, int type, int64_t rows, int64_t columns, 
                           lt.layout_set(*layout, LAYOUT_STRIDE, &stride, sizeof stride) == 0);
 }
 
+static bool set_scales(plan *p, const tpi_gpu_gemm *g) {
+    if (g->scale_a && lt.desc_set(p->desc, DESC_SCALE_A, &g->scale_a, sizeof g->scale_a)) return false;
+    return !g->scale_b || !lt.desc_set(p->desc, DESC_SCALE_B, &g->scale_b, sizeof g->scale_b);
+}
+
+/* In which type the library multiplies and adds, and of which type alpha and beta are. */
+static void choose_types(const key *k, int *compute, int *scale) {
+    const bool tf32 = k->tf32 && (k->dtype == TP_FLOAT32 || k->dtype == TP_COMPLEX64);
+    *compute = tf32 ? COMPUTE_TF32 : COMPUTE_32F;
+    *scale = k->dtype == TP_COMPLEX64 ? C_32F : R_32F;
+    if (k->dtype == TP_INT8) {
+        *compute = COMPUTE_32I;
+        *scale = R_32I;
+    } else if (k->dtype == TP_FLOAT64 || k->dtype == TP_COMPLEX128) {
+        *compute = COMPUTE_64F;
+        *scale = k->dtype == TP_COMPLEX128 ? C_64F : R_64F;
+    }
+}
+
 static bool make_descriptors(plan *p, const tpi_gpu_gemm *g) {
     const key *k = &p->key;
-    int type = library_type(k->dtype), result = library_type(k->result);
-    bool wide = k->dtype == TP_FLOAT64 || k->dtype == TP_COMPLEX128,
-         complex = k->dtype == TP_COMPLEX64 || k->dtype == TP_COMPLEX128;
-    bool tf32 = k->tf32 && (k->dtype == TP_FLOAT32 || k->dtype == TP_COMPLEX64);
-    int scale = complex ? (wide ? C_64F : C_32F) : wide ? R_64F : R_32F;
-    if (lt.desc_new(&p->desc, wide ? COMPUTE_64F : tf32 ? COMPUTE_TF32 : COMPUTE_32F, scale) != 0) return false;
+    int type = library_type(k->dtype), type_b = library_type(k->dtype_b), result = library_type(k->result);
+    int compute, scale;
+    choose_types(k, &compute, &scale);
+    if (lt.desc_new(&p->desc, compute, scale) != 0) return false;
     int32_t trans_a = operation(k->trans_a), trans_b = operation(k->trans_b);
     uint32_t epilogue = k->epilogue ? k->epilogue : EPILOGUE_NONE;
     if (lt.desc_set(p->desc, DESC_TRANS_A, &trans_a, sizeof trans_a) ||
@@ -158,9 +219,11 @@ static bool make_descriptors(plan *p, const tpi_gpu_gemm *g) {
         lt.desc_set(p->desc, DESC_EPILOGUE, &epilogue, sizeof epilogue))
         return false;
     if (g->bias && lt.desc_set(p->desc, DESC_BIAS, &g->bias, sizeof g->bias)) return false;
+    const int8_t fast = 1;
+    if (!set_scales(p, g) || (k->fast && lt.desc_set(p->desc, DESC_FAST, &fast, sizeof fast))) return false;
     bool ta = k->trans_a != 'n', tb = k->trans_b != 'n';
     return make_layout(&p->a, type, ta ? k->k : k->m, ta ? k->m : k->k, k->lda, k->batch, k->stride_a) &&
-           make_layout(&p->b, type, tb ? k->n : k->k, tb ? k->k : k->n, k->ldb, k->batch, k->stride_b) &&
+           make_layout(&p->b, type_b, tb ? k->n : k->k, tb ? k->k : k->n, k->ldb, k->batch, k->stride_b) &&
            make_layout(&p->c, result, k->m, k->n, k->ldc, k->batch, k->stride_c);
 }
 
@@ -170,8 +233,10 @@ static bool choose(void *handle, plan *p) {
     uint64_t workspace = MOST_WORKSPACE;
     uint32_t a = p->key.align_a, b = p->key.align_b, c = p->key.align_c, reduction = REDUCE_IN_COMPUTE_TYPE;
     lt.prefer_set(preference, PREFER_WORKSPACE, &workspace, sizeof workspace);
-    lt.prefer_set(preference, PREFER_ALIGN_A, &a, sizeof a), lt.prefer_set(preference, PREFER_ALIGN_B, &b, sizeof b);
-    lt.prefer_set(preference, PREFER_ALIGN_C, &c, sizeof c), lt.prefer_set(preference, PREFER_ALIGN_D, &c, sizeof c);
+    lt.prefer_set(preference, PREFER_ALIGN_A, &a, sizeof a);
+    lt.prefer_set(preference, PREFER_ALIGN_B, &b, sizeof b);
+    lt.prefer_set(preference, PREFER_ALIGN_C, &c, sizeof c);
+    lt.prefer_set(preference, PREFER_ALIGN_D, &c, sizeof c);
     if (!p->key.reduced) lt.prefer_set(preference, PREFER_REDUCTION, &reduction, sizeof reduction);
     int n = 0;
     int status = lt.choose(handle, p->desc, p->a, p->b, p->c, p->c, preference, 1, &p->how, &n);
@@ -193,7 +258,8 @@ static plan *plan_of(int index, const tpi_gpu_gemm *g) {
         device[index].handle = NULL;
         return tpi_fail(TP_ERR_RUNTIME, "cuBLASLt could not start on device %d", index);
     }
-    device[index].plans.key_bytes = sizeof(key), device[index].plans.drop = drop;
+    device[index].plans.key_bytes = sizeof(key);
+    device[index].plans.drop = drop;
     key k = key_of(g);
     void **place = tpi_plans_place(&device[index].plans, &k);
     if (!place || *place) return place ? *place : NULL;
@@ -210,15 +276,23 @@ static bool can_serve(const tpi_gpu_gemm *g) {
     if (library_type(g->dtype) < 0 || library_type(g->result) < 0 || g->m <= 0 || g->n <= 0 || g->k <= 0 ||
         g->batch <= 0)
         return false;
-    return !(wide && (g->bias || g->act != TPI_GEMM_PLAIN)) && g->batch <= INT32_MAX;
+    if (is_float8(g->dtype) && !is_float8(g->dtype_b)) return false;
+    bool bytes = g->dtype == TP_INT8 && (g->result != TP_INT32 || g->bias || g->act != TPI_GEMM_PLAIN);
+    return !bytes && !(wide && (g->bias || g->act != TPI_GEMM_PLAIN)) && g->batch <= INT32_MAX;
 }
 
 static int multiply(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g, plan *p, void *workspace) {
     bool wide = g->dtype == TP_FLOAT64 || g->dtype == TP_COMPLEX128;
     const double numbers[2][2] = {{g->alpha, 0}, {g->beta, 0}}; /* complex ones have two parts */
     const float floats[2][2] = {{(float)g->alpha, 0}, {(float)g->beta, 0}};
+    const int32_t whole[2] = {(int32_t)g->alpha, (int32_t)g->beta};
     const void *alpha = wide ? (const void *)numbers[0] : floats[0],
                *beta = wide ? (const void *)numbers[1] : floats[1];
+    if (g->dtype == TP_INT8) {
+        alpha = &whole[0];
+        beta = &whole[1];
+    }
+    if (!set_scales(p, g)) return -1;
     if (g->bias) lt.desc_set(p->desc, DESC_BIAS, &g->bias, sizeof g->bias);
     return lt.matmul(device[index].handle, p->desc, alpha, g->a, p->a, g->b, p->b, beta, g->c, p->c, g->c, p->c,
                      p->how.algorithm, workspace, p->how.workspace, stream);

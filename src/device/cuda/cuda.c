@@ -221,7 +221,10 @@ static bool graph_launch(int index, tpi_gpu_graph *graph, tpi_gpu_stream *stream
 
 static void graph_free(tpi_gpu_graph *graph) {
     if (!graph) return;
-    if (tpi_cuda_use(graph->index)) tpi_cuda.graph_exec_free(graph->exec), tpi_cuda.graph_free(graph->graph);
+    if (tpi_cuda_use(graph->index)) {
+        tpi_cuda.graph_exec_free(graph->exec);
+        tpi_cuda.graph_free(graph->graph);
+    }
     tpi_delete(graph, sizeof *graph);
 }
 
@@ -247,7 +250,10 @@ const tpi_gpu_driver tpi_cuda_driver = {SHARED_MEMBERS,
                                         .gemm = tpi_cublaslt_gemm,
                                         .conv = tpi_cudnn_conv,
                                         .attention = tpi_cudnn_attention,
-                                        .solver = tpi_cusolver_solve};
+                                        .solver = tpi_cusolver_solve,
+                                        .trace_start = tpi_cupti_start,
+                                        .trace_owner = tpi_cupti_owner,
+                                        .trace_stop = tpi_cupti_stop};
 
 const tpi_gpu_driver tpi_hip_driver = {SHARED_MEMBERS,
                                        .name = "HIP",

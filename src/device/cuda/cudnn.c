@@ -70,7 +70,10 @@ static bool open_library(void) {
 
 bool tpi_dnn_begin(int index) {
     pthread_mutex_lock(&lock);
-    if (!dnn.tried) dnn.there = open_library(), dnn.tried = true;
+    if (!dnn.tried) {
+        dnn.there = open_library();
+        dnn.tried = true;
+    }
     if (dnn.there && !dnn.handle[index] && dnn.create(&dnn.handle[index]) != 0) dnn.handle[index] = NULL;
     bool there = dnn.there && dnn.handle[index];
     if (!there) pthread_mutex_unlock(&lock);
@@ -217,9 +220,14 @@ static bool choose_in(int index, tpi_gpu_stream *stream, tpi_dnn_plan *p, void *
         p->plan = plan_from(index, &p->build, config[i], &p->workspace);
         if (p->plan && !timed) return true;
         double ms = p->plan ? milliseconds(index, stream, p, timed) : -1;
-        if (ms >= 0 && (best < 0 || ms < best)) best = ms, chosen.plan = p->plan, chosen.workspace = p->workspace;
+        if (ms >= 0 && (best < 0 || ms < best)) {
+            best = ms;
+            chosen.plan = p->plan;
+            chosen.workspace = p->workspace;
+        }
     }
-    p->plan = chosen.plan, p->workspace = chosen.workspace;
+    p->plan = chosen.plan;
+    p->workspace = chosen.workspace;
     return p->plan != NULL;
 }
 

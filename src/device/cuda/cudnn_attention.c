@@ -237,14 +237,21 @@ static void backward(net *w) {
 static key key_of(const tpi_gpu_attention *a) {
     key k;
     memset(&k, 0, sizeof k);
-    k.batch = a->batch, k.heads = a->heads, k.queries = a->queries, k.keys = a->keys, k.depth = a->depth,
+    k.batch = a->batch;
+    k.heads = a->heads;
+    k.queries = a->queries;
+    k.keys = a->keys;
+    k.depth = a->depth;
     k.depth_v = a->depth_v;
     const int64_t *const from[8] = {a->q_stride,    a->k_stride,  a->v_stride,  a->o_stride,
                                     a->grad_stride, a->gq_stride, a->gk_stride, a->gv_stride};
     int64_t *const to[8] = {k.q_stride,    k.k_stride,  k.v_stride,  k.o_stride,
                             k.grad_stride, k.gq_stride, k.gk_stride, k.gv_stride};
     for (int i = 0; i < (a->backward ? 8 : 4); i++) memcpy(to[i], from[i], sizeof k.q_stride);
-    k.dtype = (uint8_t)a->dtype, k.backward = a->backward, k.causal = a->causal, k.has_lse = a->lse != NULL;
+    k.dtype = (uint8_t)a->dtype;
+    k.backward = a->backward;
+    k.causal = a->causal;
+    k.has_lse = a->lse != NULL;
     return k;
 }
 
@@ -262,7 +269,8 @@ static tpi_dnn_plan *make_plan(int index, const key *k) {
 }
 
 static void pass(tpi_dnn_call *call, int64_t id, const void *pointer) {
-    call->id[call->n] = id, call->pointer[call->n++] = (void *)pointer;
+    call->id[call->n] = id;
+    call->pointer[call->n++] = (void *)pointer;
 }
 
 /* With room for the sum of the queries' gradient, which begins at zero. From 9.19 on (the first that was seen to, with
@@ -276,7 +284,8 @@ static tpi_served run_backward(int index, tpi_gpu_stream *stream, const tpi_dnn_
     void *sum = tpi_gpu_alloc_on(where, bytes, stream);
     float one = 1;
     if (!sum) return TPI_FAILED;
-    pass(call, ID_ONE, &one), pass(call, ID_SUM, sum);
+    pass(call, ID_ONE, &one);
+    pass(call, ID_SUM, sum);
     bool cleared = tpi_dnn_version() >= CLEARS_THE_SUM || tpi_cuda_driver.set(index, stream, sum, 0, bytes);
     tpi_served served = cleared ? tpi_dnn_run(index, stream, p, call) : TPI_FAILED;
     tpi_gpu_free(where, sum, bytes);
@@ -285,7 +294,8 @@ static tpi_served run_backward(int index, tpi_gpu_stream *stream, const tpi_dnn_
 
 static tpi_served attention_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a) {
     key k = key_of(a);
-    plans[index].key_bytes = sizeof k, plans[index].drop = tpi_dnn_plan_free;
+    plans[index].key_bytes = sizeof k;
+    plans[index].drop = tpi_dnn_plan_free;
     void **place = tpi_plans_place(&plans[index], &k);
     if (place && !*place) *place = make_plan(index, &k);
     const tpi_dnn_plan *p = place ? *place : NULL;
@@ -293,14 +303,22 @@ static tpi_served attention_locked(int index, tpi_gpu_stream *stream, const tpi_
     if (!p->plan) return TPI_DECLINED;
     float scale = (float)a->scale, masked = -FLT_MAX;
     tpi_dnn_call call = {.n = 0};
-    pass(&call, ID_Q, a->q), pass(&call, ID_K, a->k), pass(&call, ID_O, a->o), pass(&call, ID_SCALE, &scale);
+    pass(&call, ID_Q, a->q);
+    pass(&call, ID_K, a->k);
+    pass(&call, ID_O, a->o);
+    pass(&call, ID_SCALE, &scale);
     if (a->lse) pass(&call, ID_LSE, a->lse);
     if (a->causal) pass(&call, ID_MASKED, &masked);
     if (!a->backward)
         pass(&call, ID_V, a->v);
-    else
-        pass(&call, ID_KT, a->k), pass(&call, ID_VT, a->v), pass(&call, ID_GRAD, a->grad), pass(&call, ID_GQ, a->gq),
-            pass(&call, ID_GK, a->gk), pass(&call, ID_GV, a->gv);
+    else {
+        pass(&call, ID_KT, a->k);
+        pass(&call, ID_VT, a->v);
+        pass(&call, ID_GRAD, a->grad);
+        pass(&call, ID_GQ, a->gq);
+        pass(&call, ID_GK, a->gk);
+        pass(&call, ID_GV, a->gv);
+    }
     return a->backward ? run_backward(index, stream, p, a, &call) : tpi_dnn_run(index, stream, p, &call);
 }
 

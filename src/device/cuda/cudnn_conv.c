@@ -30,10 +30,15 @@ static tpi_plans plans[TPI_MAX_GPUS];
 /* One spatial dim is two, of which the first has size one: the library knows no fewer. */
 static void widen(int dims, const int64_t *shape, const int64_t *stride, int64_t *to_shape, int64_t *to_stride) {
     int n = dims + 2;
-    for (int d = 0; d < n; d++) to_shape[d] = shape[d], to_stride[d] = stride[d];
+    for (int d = 0; d < n; d++) {
+        to_shape[d] = shape[d];
+        to_stride[d] = stride[d];
+    }
     if (dims > 1) return;
-    to_shape[3] = shape[2], to_stride[3] = stride[2];
-    to_shape[2] = 1, to_stride[2] = stride[2] * shape[2];
+    to_shape[3] = shape[2];
+    to_stride[3] = stride[2];
+    to_shape[2] = 1;
+    to_stride[2] = stride[2] * shape[2];
 }
 
 static void widen_window(int dims, const int64_t *from, int64_t *to, int64_t neutral) {
@@ -47,12 +52,17 @@ static key key_of(const tpi_gpu_conv *c) {
     widen(c->dims, c->x_shape, c->x_stride, k.x_shape, k.x_stride);
     widen(c->dims, c->w_shape, c->w_stride, k.w_shape, k.w_stride);
     widen(c->dims, c->y_shape, c->y_stride, k.y_shape, k.y_stride);
-    widen_window(c->dims, c->stride, k.stride, 1), widen_window(c->dims, c->padding, k.padding, 0),
-        widen_window(c->dims, c->dilation, k.dilation, 1);
+    widen_window(c->dims, c->stride, k.stride, 1);
+    widen_window(c->dims, c->padding, k.padding, 0);
+    widen_window(c->dims, c->dilation, k.dilation, 1);
     uintptr_t bits = (uintptr_t)c->x | (uintptr_t)c->w | (uintptr_t)c->y | 16;
-    k.what = (uint8_t)c->what, k.dtype = (uint8_t)c->dtype, k.dims = (uint8_t)(c->dims == 1 ? 2 : c->dims),
-    k.tf32 = c->tf32, k.benchmark = c->benchmark;
-    k.deterministic = c->deterministic, k.alignment = (uint8_t)(bits & -bits);
+    k.what = (uint8_t)c->what;
+    k.dtype = (uint8_t)c->dtype;
+    k.dims = (uint8_t)(c->dims == 1 ? 2 : c->dims);
+    k.tf32 = c->tf32;
+    k.benchmark = c->benchmark;
+    k.deterministic = c->deterministic;
+    k.alignment = (uint8_t)(bits & -bits);
     return k;
 }
 
@@ -102,7 +112,8 @@ static tpi_dnn_plan *make_plan(int index, tpi_gpu_stream *stream, const key *k, 
 
 static tpi_served conv_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
     key k = key_of(c);
-    plans[index].key_bytes = sizeof k, plans[index].drop = tpi_dnn_plan_free;
+    plans[index].key_bytes = sizeof k;
+    plans[index].drop = tpi_dnn_plan_free;
     tpi_dnn_call call = {.n = 3, .id = {ID_X, ID_W, ID_Y}, .pointer = {(void *)c->x, (void *)c->w, (void *)c->y}};
     void **place = tpi_plans_place(&plans[index], &k);
     if (place && !*place) *place = make_plan(index, stream, &k, &call);

@@ -82,11 +82,15 @@ static int run(const plan *p, const tpi_gpu_fft *f) {
 }
 
 static tpi_served transform_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f) {
-    if (!fft.tried) fft.there = open_library(tpi_cuda.hip), fft.tried = true;
+    if (!fft.tried) {
+        fft.there = open_library(tpi_cuda.hip);
+        fft.tried = true;
+    }
     if (!fft.there) return TPI_DECLINED;
     static const int types[] = {[TPI_FFT_C2C] = C2C, [TPI_FFT_R2C] = R2C, [TPI_FFT_C2R] = C2R};
     key k = {f->n, f->lines, types[f->kind] + (f->wide ? DOUBLE : 0)};
-    plans[index].key_bytes = sizeof k, plans[index].drop = drop;
+    plans[index].key_bytes = sizeof k;
+    plans[index].drop = drop;
     void **place = tpi_plans_place(&plans[index], &k);
     if (place && !*place) *place = make_plan(&k);
     const plan *p = place ? *place : NULL;

@@ -106,7 +106,10 @@ static bool open_library(void) {
                                     {"cusolverDnZgesvdj", &solver.rotations[3]}};
     const tpi_symbol newer[] = {{"cusolverDnXgeev_bufferSize", &solver.eig_space}, {"cusolverDnXgeev", &solver.eig}};
     void *library = tpi_cuda_library(names);
-    if (library && !tpi_cuda_symbols(library, newer, 2)) solver.eig_space = NULL, solver.eig = NULL;
+    if (library && !tpi_cuda_symbols(library, newer, 2)) {
+        solver.eig_space = NULL;
+        solver.eig = NULL;
+    }
     if (library && tpi_cuda_symbols(library, rotations, (int)(sizeof rotations / sizeof *rotations)))
         for (int wide = 0; wide < 2; wide++)
             if (solver.rotations_new(&solver.by_rotations[wide]) != 0 ||
@@ -135,7 +138,12 @@ static int library_type(tp_dtype dtype) {
 
 /* Products of reflectors, rotations and triangular systems have a function for each type. */
 static int product_of(tp_dtype dtype) {
-    return dtype == TP_FLOAT32 ? 0 : dtype == TP_FLOAT64 ? 1 : dtype == TP_COMPLEX64 ? 2 : 3;
+    switch (dtype) {
+    case TP_FLOAT32: return 0;
+    case TP_FLOAT64: return 1;
+    case TP_COMPLEX64: return 2;
+    default: return 3;
+    }
 }
 
 static int product_space(void *h, const tpi_gpu_solver *s, size_t *device) {
@@ -227,7 +235,10 @@ static int one(void *h, const tpi_gpu_solver *s, int64_t i, void *space, size_t 
 static tpi_served solve_triangular(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
     static const double one[2] = {1, 0};
     static const float narrow[2] = {1, 0};
-    if (!blas.tried) blas.there = open_blas(), blas.tried = true;
+    if (!blas.tried) {
+        blas.there = open_blas();
+        blas.tried = true;
+    }
     if (!blas.there || (!blas.handle[index] && blas.create(&blas.handle[index]) != 0) ||
         blas.set_stream(blas.handle[index], stream) != 0)
         return TPI_DECLINED;
@@ -246,7 +257,10 @@ static tpi_served solve_triangular(int index, tpi_gpu_stream *stream, const tpi_
 
 static tpi_served solve_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
     if (s->what == TPI_SOLVER_TRIANGULAR) return solve_triangular(index, stream, s);
-    if (!solver.tried) solver.there = open_library(), solver.tried = true;
+    if (!solver.tried) {
+        solver.there = open_library();
+        solver.tried = true;
+    }
     if (!solver.there || (s->what == TPI_SOLVER_EIG && !solver.eig) ||
         (s->what == TPI_SOLVER_SVD_BY_ROTATIONS && !solver.by_rotations[library_type(s->dtype) & 1]) ||
         (!solver.handle[index] && solver.create(&solver.handle[index]) != 0))

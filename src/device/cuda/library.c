@@ -65,14 +65,14 @@ static void *open_one(const char *name) {
     if (!library) library = open_from_list(packages, name, open_in_packages);
     if (!library) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     static const char *const homes[] = {"CUDA_HOME", "CUDA_PATH", "ROCM_PATH"};
-    static const char *const tails[] = {"/lib64", "/lib"};
-    for (int i = 0; i < 6 && !library; i++) {
-        const char *home = getenv(homes[i / 2]);
-        if (home) library = open_in(home, strlen(home), tails[i % 2], name);
+    static const char *const tails[] = {"/lib64", "/lib", "/extras/CUPTI/lib64"};
+    for (int i = 0; i < 9 && !library; i++) {
+        const char *home = getenv(homes[i / 3]);
+        if (home) library = open_in(home, strlen(home), tails[i % 3], name);
     }
     static const char *const usual[] = {"/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/opt/cuda/lib64",
-                                        "/opt/rocm/lib"};
-    for (int i = 0; i < 4 && !library; i++) library = open_in(usual[i], strlen(usual[i]), "", name);
+                                        "/opt/rocm/lib", "/usr/local/cuda/extras/CUPTI/lib64"};
+    for (int i = 0; i < 5 && !library; i++) library = open_in(usual[i], strlen(usual[i]), "", name);
     return library;
 }
 

@@ -88,7 +88,10 @@ static bool narrow(int *to, const int64_t *from, int dims, int64_t inserted, int
 static bool key_of(const tpi_gpu_conv *c, key *k) {
     memset(k, 0, sizeof *k);
     int n = c->dims + 2, at = c->dims == 1 ? 2 : -1, window = c->dims == 1 ? 0 : -1;
-    k->what = (int)c->what, k->dtype = c->dtype, k->dims = c->dims == 1 ? 2 : c->dims, k->groups = (int)c->groups;
+    k->what = (int)c->what;
+    k->dtype = c->dtype;
+    k->dims = c->dims == 1 ? 2 : c->dims;
+    k->groups = (int)c->groups;
     return narrow(k->x_shape, c->x_shape, n, 1, at) &&
            narrow(k->x_stride, c->x_stride, n, c->x_shape[2] * c->x_stride[2], at) &&
            narrow(k->w_shape, c->w_shape, n, 1, at) &&
@@ -100,7 +103,12 @@ static bool key_of(const tpi_gpu_conv *c, key *k) {
 }
 
 static int library_type(int dtype) {
-    return dtype == TP_FLOAT16 ? 0 : dtype == TP_FLOAT32 ? 1 : dtype == TP_BFLOAT16 ? 5 : -1;
+    switch (dtype) {
+    case TP_FLOAT16: return 0;
+    case TP_FLOAT32: return 1;
+    case TP_BFLOAT16: return 5;
+    default: return -1;
+    }
 }
 
 static void drop(void *plan_) {
@@ -131,7 +139,8 @@ static bool choose(int index, tpi_gpu_stream *stream, plan *p, const tpi_gpu_con
     void *d[3], *data[3];
     size_t bytes = 0;
     int n = 0;
-    in_order(c->what, p->x, p->w, p->y, d), in_order(c->what, (void *)c->x, (void *)c->w, (void *)c->y, data);
+    in_order(c->what, p->x, p->w, p->y, d);
+    in_order(c->what, (void *)c->x, (void *)c->w, (void *)c->y, data);
     bool forward = c->what == TPI_CONV_FORWARD; /* it alone asks for the weight first */
     if (mi.space[c->what](mi.handle[index], d[forward], d[!forward], p->conv, d[2], &bytes) != 0) return false;
     tp_device where = {TP_CUDA, (int16_t)index};
@@ -144,7 +153,8 @@ static bool choose(int index, tpi_gpu_stream *stream, plan *p, const tpi_gpu_con
 }
 
 static plan *plan_of(int index, tpi_gpu_stream *stream, const key *k, const tpi_gpu_conv *c) {
-    plans[index].key_bytes = sizeof *k, plans[index].drop = drop;
+    plans[index].key_bytes = sizeof *k;
+    plans[index].drop = drop;
     void **place = tpi_plans_place(&plans[index], k);
     if (!place || *place) return place ? *place : NULL;
     plan *p = *place = tpi_new0(sizeof *p);
@@ -155,14 +165,18 @@ static plan *plan_of(int index, tpi_gpu_stream *stream, const key *k, const tpi_
 /* ---- Running ---- */
 static tpi_served conv_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
     key k;
-    if (!mi.tried) mi.there = open_library(), mi.tried = true;
+    if (!mi.tried) {
+        mi.there = open_library();
+        mi.tried = true;
+    }
     if (!mi.there || !key_of(c, &k) || (!mi.handle[index] && mi.create(&mi.handle[index]) != 0)) return TPI_DECLINED;
     if (mi.set_stream(mi.handle[index], stream) != 0) return TPI_DECLINED;
     const plan *p = plan_of(index, stream, &k, c);
     if (!p) return TPI_FAILED;
     if (!p->served) return tp_ok() ? TPI_DECLINED : TPI_FAILED;
     void *d[3], *data[3];
-    in_order(c->what, p->x, p->w, p->y, d), in_order(c->what, (void *)c->x, (void *)c->w, (void *)c->y, data);
+    in_order(c->what, p->x, p->w, p->y, d);
+    in_order(c->what, (void *)c->x, (void *)c->w, (void *)c->y, data);
     const float one = 1, zero = 0;
     tp_device where = {TP_CUDA, (int16_t)index};
     void *workspace = p->how.memory ? tpi_gpu_alloc_on(where, p->how.memory, stream) : NULL;

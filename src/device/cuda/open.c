@@ -26,10 +26,13 @@ static void in_child(void) {
 bool tpi_cuda_check(int error, const char *function) {
     if (error == 0) return true;
     const char *name = NULL, *text = NULL;
-    if (tpi_cuda.hip)
-        name = tpi_cuda.hip_error_name(error), text = tpi_cuda.hip_error_text(error);
-    else
-        tpi_cuda.error_name(error, &name), tpi_cuda.error_text(error, &text);
+    if (tpi_cuda.hip) {
+        name = tpi_cuda.hip_error_name(error);
+        text = tpi_cuda.hip_error_text(error);
+    } else {
+        tpi_cuda.error_name(error, &name);
+        tpi_cuda.error_text(error, &text);
+    }
     return tpi_refuse(error == TPI_CUDA_OUT_OF_MEMORY ? TP_ERR_MEMORY : TP_ERR_RUNTIME,
                       "%s error: %s (%s, error %d, from %s)", tpi_cuda.hip ? "HIP" : "CUDA", text ? text : "unknown",
                       name ? name : "no name", error, function);

@@ -8,7 +8,8 @@ static uint64_t hash_of(const void *key, size_t bytes) {
     uint64_t hash = 0, word;
     for (size_t i = 0; i < bytes; i += 8) {
         memcpy(&word, (const char *)key + i, 8);
-        hash = (hash ^ word) * 0x9E3779B97F4A7C15ull, hash ^= hash >> 29;
+        hash = (hash ^ word) * 0x9E3779B97F4A7C15ull;
+        hash ^= hash >> 29;
     }
     return hash;
 }
@@ -35,7 +36,10 @@ void **tpi_plans_place(tpi_plans *p, const void *key) {
             break;
         }
     }
-    if (p->plan[at]) p->drop(p->plan[at]), p->plan[at] = NULL;
+    if (p->plan[at]) {
+        p->drop(p->plan[at]);
+        p->plan[at] = NULL;
+    }
     memcpy(p->keys + (size_t)at * p->key_bytes, key, p->key_bytes);
     return &p->plan[at];
 }

@@ -63,7 +63,10 @@ static int multiply(void *handle, const tpi_gpu_gemm *g) {
 }
 
 static tpi_served gemm_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
-    if (!roc.tried) roc.there = open_library(), roc.tried = true;
+    if (!roc.tried) {
+        roc.there = open_library();
+        roc.tried = true;
+    }
     if (!roc.there || (!roc.handle[index] && roc.create(&roc.handle[index]) != 0)) return TPI_DECLINED;
     int status = roc.set_stream(roc.handle[index], stream);
     if (status == 0) status = multiply(roc.handle[index], g);

@@ -66,8 +66,12 @@ static void open_archive(void) {
     if (fstat(file, &s) == 0 && (size_t)s.st_size > sizeof archive.head) {
         void *map = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, file, 0);
         if (map != MAP_FAILED) {
-            archive.file = map, archive.bytes = (size_t)s.st_size;
-            if (!is_whole()) munmap(map, archive.bytes), archive.file = NULL;
+            archive.file = map;
+            archive.bytes = (size_t)s.st_size;
+            if (!is_whole()) {
+                munmap(map, archive.bytes);
+                archive.file = NULL;
+            }
         }
     }
     close(file);
@@ -104,7 +108,10 @@ static void *unpacked(const tpi_archive_code *code, const tpi_archive_arch *arch
                   .avail_in = code->packed,
                   .next_out = (unsigned char *)out,
                   .avail_out = code->bytes};
-    if (!out || inflateInit2(&z, -15) != Z_OK) return tpi_mfree(out), NULL;
+    if (!out || inflateInit2(&z, -15) != Z_OK) {
+        tpi_mfree(out);
+        return NULL;
+    }
     inflateSetDictionary(&z, (const unsigned char *)archive.file + arch->dictionary, (unsigned)arch->dictionary_bytes);
     int end = inflate(&z, Z_FINISH);
     bool ok = end == Z_STREAM_END && z.total_out == code->bytes;
@@ -125,7 +132,11 @@ void *tpi_gpu_archive_read(const char *dialect, const char *arch, tpi_gpu_hash s
         tpi_archive_code code;
         memcpy(&code, entry + sizeof(tpi_gpu_hash) + i * sizeof code, sizeof code);
         int f = tpi_gpu_archive_fits(arch, arch_at(i)->name);
-        if (code.bytes && within(code.offset, code.packed) && f > fit) best = code, fit = f, which = (int)i;
+        if (code.bytes && within(code.offset, code.packed) && f > fit) {
+            best = code;
+            fit = f;
+            which = (int)i;
+        }
     }
     *bytes = best.bytes;
     return fit ? unpacked(&best, arch_at((uint32_t)which)) : NULL;

@@ -65,9 +65,14 @@ bool tpi_gpu_axes_begin(tpi_gpu_axes_call *c, tpi_ctype compute, int nout, const
                              .name = c->name,
                              .source = source,
                              .wide = c->x->numel >= INT32_MAX || c->reduced.total >= INT32_MAX};
-    f->kdims = c->kept.ndim ? (uint8_t)c->kept.ndim : 1, f->rdims = c->reduced.ndim ? (uint8_t)c->reduced.ndim : 1;
-    for (int k = 0; k < nout; k++) f->out[k] = c->outs[k]->dtype, f->out_type[k] = out_type[k];
-    c->piece = c->reduced.total, c->pieces = 1;
+    f->kdims = c->kept.ndim ? (uint8_t)c->kept.ndim : 1;
+    f->rdims = c->reduced.ndim ? (uint8_t)c->reduced.ndim : 1;
+    for (int k = 0; k < nout; k++) {
+        f->out[k] = c->outs[k]->dtype;
+        f->out_type[k] = out_type[k];
+    }
+    c->piece = c->reduced.total;
+    c->pieces = 1;
     if (!(c->caps = tpi_gpu_caps_of(c->device))) return false;
     f->sharing = tpi_gpu_sharing(c->caps);
     f->block = (uint16_t)tpi_gpu_block_size(c->caps);
@@ -104,7 +109,11 @@ static uint32_t pack(const tpi_gpu_axes_call *c, int64_t *words) { /* axes_t of 
     const tpi_gpu_axes_form *f = &c->form;
     const tpi_axes *kept = &c->kept, *reduced = &c->reduced;
     int64_t *at = words;
-    *at++ = kept->total, *at++ = reduced->total, *at++ = c->piece, *at++ = c->pieces, *at++ = c->group;
+    *at++ = kept->total;
+    *at++ = reduced->total;
+    *at++ = c->piece;
+    *at++ = c->pieces;
+    *at++ = c->group;
     at = put_axis(at, kept->size, kept->ndim, f->kdims, 1);
     at = put_axis(at, kept->x, kept->ndim, f->kdims, 0);
     for (int k = 0; k < f->nout; k++) at = put_axis(at, kept->out[k], kept->ndim, f->kdims, 0);

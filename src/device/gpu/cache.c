@@ -78,9 +78,15 @@ void *tpi_gpu_cache_read(const char *name, size_t *bytes) {
               (uint64_t)s.st_size == h.bytes + sizeof h;
     if (ok && (binary = tpi_malloc((size_t)h.bytes + 1))) ok = read_all(file, binary, (size_t)h.bytes);
     close(file);
-    if (!ok || !binary) return tpi_mfree(binary), NULL;
+    if (!ok || !binary) {
+        tpi_mfree(binary);
+        return NULL;
+    }
     tpi_gpu_hash sum = tpi_gpu_hash_of(binary, (size_t)h.bytes);
-    if (sum.a != h.sum.a || sum.b != h.sum.b) return tpi_mfree(binary), NULL;
+    if (sum.a != h.sum.a || sum.b != h.sum.b) {
+        tpi_mfree(binary);
+        return NULL;
+    }
     *bytes = (size_t)h.bytes;
     return binary;
 }

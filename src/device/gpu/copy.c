@@ -3,6 +3,7 @@
  * way (map.c). Copies within a dtype move bits, as words of the elements' size. */
 #include "device/gpu/gpu.h"
 #include "device/gpu/map.h"
+#include "device/gpu/trace.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -31,15 +32,22 @@ static bool run_identity(tp_device device, tpi_plan *p) {
     return tpi_gpu_run_map(device, &call, p);
 }
 
+static bool copy_bytes(tp_device device, void *to, const void *from, size_t bytes) {
+    const tpi_gpu_driver *driver = tpi_gpu_driver_of(device.type);
+    if (!driver) return false;
+    tpi_gpu_span span = tpi_gpu_span_begin(device, TP_ACTIVITY_COPY, "Memcpy DtoD", bytes);
+    bool ok = driver->copy(device.index, tpi_gpu_stream_of(device), to, from, bytes, TPI_GPU_WITHIN);
+    tpi_gpu_span_end(&span, ok);
+    return ok;
+}
+
 bool tpi_gpu_copy(tp_device device, tpi_plan *p) {
     if (p->numel == 0) return true;
     int64_t size = tpi_dtype_bytes[p->dtype[0]];
     if (p->dtype[0] == p->dtype[1]) {
         if (p->ndim == 0 || (p->ndim == 1 && p->stride[0][0] == size && p->stride[1][0] == size)) {
             if (p->data[0] == p->data[1]) return true;
-            const tpi_gpu_driver *driver = tpi_gpu_driver_of(device.type);
-            return driver && driver->copy(device.index, tpi_gpu_stream_of(device), p->data[0], p->data[1],
-                                          (size_t)(p->numel * size), TPI_GPU_WITHIN);
+            return copy_bytes(device, p->data[0], p->data[1], (size_t)(p->numel * size));
         }
         p->dtype[0] = p->dtype[1] = (uint8_t)word_of((int)size);
     }
@@ -51,6 +59,8 @@ bool tpi_gpu_fill(tp_device device, tpi_plan *p, const tp_scalar *value) {
     tpi_param element = {.c128 = {0, 0}};
     tpi_store_scalar(&element, (tp_dtype)p->dtype[0], *value);
     p->dtype[0] = p->dtype[1] = (uint8_t)word_of(tpi_dtype_bytes[p->dtype[0]]);
-    p->data[1] = (char *)&element, p->nargs = 2, p->numbers = 2;
+    p->data[1] = (char *)&element;
+    p->nargs = 2;
+    p->numbers = 2;
     return run_identity(device, p);
 }

@@ -40,6 +40,7 @@ typedef struct tpi_gpu_event tpi_gpu_event;
 typedef struct tpi_gpu_module tpi_gpu_module;
 typedef struct tpi_gpu_function tpi_gpu_function;
 typedef struct tpi_gpu_graph tpi_gpu_graph; /* captured and instantiated */
+typedef struct tpi_gpu_trace tpi_gpu_trace; /* gpu/trace.h */
 
 typedef enum tpi_gpu_way { TPI_GPU_TO_HOST, TPI_GPU_FROM_HOST, TPI_GPU_WITHIN } tpi_gpu_way;
 
@@ -55,8 +56,9 @@ typedef struct tpi_gpu_arg {
 
 /* Matrix products in column order of batches, BLAS's meaning: C = act(alpha op(A) op(B) + beta C + bias). */
 typedef struct tpi_gpu_gemm {
-    tp_dtype dtype;        /* of A, B and C: float16, bfloat16, float32, float64, complex64, complex128 */
-    tp_dtype result;       /* of C, usually the same */
+    tp_dtype dtype;  /* of A, B and C: float16, bfloat16, float32, float64, complex64, complex128; of A and B alone:
+                        int8, whose C is int32, and the two float8's */
+    tp_dtype result; /* of C, usually the same */
     char trans_a, trans_b; /* 'n', 't' or 'c' */
     int64_t m, n, k, batch;
     const void *a, *b;
@@ -65,8 +67,11 @@ typedef struct tpi_gpu_gemm {
     double alpha, beta;
     const void *bias; /* m elements, one per row of C (a linear layer's, seen in column order), or NULL */
     enum { TPI_GEMM_PLAIN, TPI_GEMM_RELU, TPI_GEMM_GELU } act;
-    bool tf32;    /* float32 products may round their inputs to TF32 */
-    bool reduced; /* 16-bit products may accumulate in 16 bits (PyTorch's flag) */
+    bool tf32;                      /* float32 products may round their inputs to TF32 */
+    bool reduced;                   /* 16-bit products may accumulate in 16 bits (PyTorch's flag) */
+    tp_dtype dtype_b;               /* float8: B's, which may be the other one */
+    const float *scale_a, *scale_b; /* float8: one number for all of A and one for all of B, on the device; NULL: 1 */
+    bool fast;                      /* float8: sums may have fewer bits than float32's */
 } tpi_gpu_gemm;
 
 /* Convolutions of 1 to 3 spatial dims; x, w, y have ndim = dims + 2 sizes and strides in elements, so channels_last is
@@ -205,6 +210,13 @@ typedef struct tpi_gpu_driver {
     int (*capturing)(int index, tpi_gpu_stream *stream);
     bool (*graph_launch)(int index, tpi_gpu_graph *graph, tpi_gpu_stream *stream);
     void (*graph_free)(tpi_gpu_graph *graph);
+
+    /* Times of all that the devices do, by the driver's own tool; NULL, or false from start: traces use events
+     * (gpu/trace.h). owner: the event to which launches of this thread belong from now on, -1 for none. stop waits for
+     * the devices and gives what was found to tpi_gpu_trace_put. */
+    bool (*trace_start)(void);
+    void (*trace_owner)(int64_t event);
+    void (*trace_stop)(tpi_gpu_trace *trace);
 } tpi_gpu_driver;
 #define TPI_GPU_DRIVER_VERSION 1
 
@@ -224,6 +236,8 @@ extern bool tpi_gpu_side_streams; /* some thread has made another than the defau
 bool tpi_gpu_stream_wait(tp_device device, tpi_gpu_stream *stream, tp_device other_device,
                          tpi_gpu_stream *other); /* for what it has to do so far */
 bool tpi_gpu_set_stream(tp_device device, tpi_gpu_stream *stream);
+bool tpi_gpu_set_captured_stream(tp_device device, tpi_gpu_stream *stream); /* one in which nothing runs, for it is
+                                                                               captured; and back to the one before */
 
 /* ---- gpu/memory.c: blocks kept per device and stream ---- */
 void *tpi_gpu_alloc(tp_device device,
@@ -243,6 +257,7 @@ void tpi_gpu_pool_release(tp_device device, uint64_t pool);
  * four its stream has moved since then: two uint64_t on the device, written before each replay. NULL: nothing is being
  * captured. */
 void *tpi_gpu_graph_numbers(tp_device device);
+bool tpi_gpu_graph_under_way(tp_device device); /* is a graph being captured on the current stream? */
 
 /* ---- gpu/host.c: pinned memory, and copies between host and device ---- */
 /* In the order of the device's current stream. Waits until the host block may be used (read or written), unless the

@@ -15,7 +15,9 @@ enum {
 
 static bool launch(tpi_gpu_axes_call *c, int kernel, int64_t blocks, int64_t down) {
     static const char *const names[] = {"FOLD_ROWS", "FOLD_COLUMNS", "FOLD_MERGE"};
-    c->form.kernel = (uint8_t)kernel, c->form.define = names[kernel], c->form.text = "fold.h";
+    c->form.kernel = (uint8_t)kernel;
+    c->form.define = names[kernel];
+    c->form.text = "fold.h";
     return tpi_gpu_axes_launch(c, kernel != MERGE, true, blocks, down);
 }
 
@@ -53,7 +55,8 @@ static bool fold_rows(tpi_gpu_axes_call *c) {
 
 static bool merge(tpi_gpu_axes_call *c) {
     int widest = c->form.sharing ? tpi_gpu_exponent(c->form.block) : 0;
-    c->form.vec = 1, c->form.split = false;
+    c->form.vec = 1;
+    c->form.split = false;
     c->group = tpi_gpu_exponent(tpi_ceil_div(c->pieces, TPI_GPU_READS));
     if (c->group > widest) c->group = widest;
     return launch(c, MERGE, tpi_ceil_div(c->kept.total, c->form.block >> c->group), 1);
@@ -65,7 +68,10 @@ static tp_tensor *regular(tp_tensor *x, const bool *reduced) {
     int64_t strides[TP_MAX_DIMS], step = 1;
     for (int pass = 1; pass >= 0; pass--)
         for (int d = x->ndim - 1; d >= 0; d--)
-            if (reduced[d] == pass) strides[d] = step, step *= x->shape[d];
+            if (reduced[d] == pass) {
+                strides[d] = step;
+                step *= x->shape[d];
+            }
     tp_tensor *y = tpi_empty_strided(tpi_shape(x), (tp_ints){strides, x->ndim}, (tp_dtype)x->dtype, tpi_device(x));
     if (!y || tpi_copy_data(y, x)) return y;
     tpi_release(y);

@@ -131,7 +131,8 @@ static tpi_gpu_fused *known(tpi_text *text, const tpi_program *p) {
     if (!f && (f = tpi_new0(sizeof *f))) {
         *f = (tpi_gpu_fused){.next = all, .hash = hash, .source = text->s};
         fill_name(f->name, sizeof f->name, p);
-        all = f, *text = (tpi_text){NULL, 0, 0};
+        all = f;
+        *text = (tpi_text){NULL, 0, 0};
     }
     pthread_mutex_unlock(&lock);
     return f;

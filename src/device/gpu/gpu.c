@@ -38,8 +38,8 @@ static bool to_peer(tp_device to, void *block, tp_device from, const void *sourc
 
 static const tpi_device_ops common = {
     .version = TPI_DEVICE_VERSION,
-    .alloc = tpi_gpu_alloc,
-    .free = tpi_gpu_free,
+    .alloc = tpi_gpu_alloc_told,
+    .free = tpi_gpu_free_told,
     .to_host = to_host,
     .from_host = from_host,
     .synchronize = synchronize,
@@ -61,7 +61,8 @@ const tpi_device_ops *tpi_gpu_open(tp_device_type type) {
     pthread_mutex_lock(&lock);
     if (!ops->version) {
         *ops = common;
-        ops->name = type == TP_CUDA ? "cuda" : "xpu", ops->gpu = driver;
+        ops->name = type == TP_CUDA ? "cuda" : "xpu";
+        ops->gpu = driver;
         ops->count = type == TP_CUDA ? cuda_count : xpu_count;
         ops->to_peer = driver->copy_peer ? to_peer : NULL;
     }

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <taper/gpu.h>
 #include "base/random.h"
-#include "device/gpu/driver.h"
+#include "device/gpu/trace.h"
 
 struct tp_gpu_graph {
     const tpi_gpu_driver *driver; /* NULL before begin */
@@ -27,6 +27,10 @@ static _Atomic(tp_gpu_graph *) *capture_of(tp_device device) { return &under_way
 void *tpi_gpu_graph_numbers(tp_device device) {
     tp_gpu_graph *graph = *capture_of(device);
     return graph && tp_gpu_capturing(device) ? graph->numbers : NULL;
+}
+
+bool tpi_gpu_graph_under_way(tp_device device) {
+    return __builtin_expect(*capture_of(device) != NULL, 0) && tp_gpu_capturing(device);
 }
 
 static bool write_numbers(tp_gpu_graph *graph, uint64_t seed, uint64_t place, tpi_gpu_stream *stream) {
@@ -120,8 +124,11 @@ bool tp_gpu_graph_replay(tp_gpu_graph *graph) {
     if (!TPI_GIVEN(graph, "a graph")) return false;
     if (!graph->graph)
         return tpi_refuse(TP_ERR_RUNTIME, "Called CUDAGraph::replay without a preceding successful capture.");
-    return move_numbers(graph) &&
-           graph->driver->graph_launch(graph->device.index, graph->graph, tpi_gpu_stream_of(graph->device));
+    if (!move_numbers(graph)) return false;
+    tpi_gpu_span span = tpi_gpu_span_begin(graph->device, TP_ACTIVITY_GRAPH, "graph", 0);
+    bool ok = graph->driver->graph_launch(graph->device.index, graph->graph, tpi_gpu_stream_of(graph->device));
+    tpi_gpu_span_end(&span, ok);
+    return ok;
 }
 
 bool tp_gpu_graph_reset(tp_gpu_graph *graph) {

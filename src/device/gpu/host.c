@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <taper/gpu.h>
-#include "device/gpu/driver.h"
+#include "device/gpu/trace.h"
 
 typedef struct pinned {
     char *address;
@@ -61,11 +61,13 @@ static bool list_put(pinned *b) {
         int room = all.room ? 2 * all.room : 64;
         pinned **list = tpi_realloc(all.list, (size_t)room * sizeof *list);
         if (!list) return false;
-        all.list = list, all.room = room;
+        all.list = list;
+        all.room = room;
     }
     int at = place_of(b->address);
     memmove(all.list + at + 1, all.list + at, (size_t)(all.n - at) * sizeof *all.list);
-    all.list[at] = b, all.n++;
+    all.list[at] = b;
+    all.n++;
     return true;
 }
 
@@ -109,7 +111,9 @@ static void trim(void) {
 static pinned *new_block(const tpi_gpu_driver *driver, size_t bytes) {
     pinned *b = tpi_new0(sizeof *b);
     if (!b) return NULL;
-    b->address = driver->host_alloc(bytes), b->bytes = bytes, b->driver = driver;
+    b->address = driver->host_alloc(bytes);
+    b->bytes = bytes;
+    b->driver = driver;
     if (!b->address) {
         trim();
         b->address = driver->host_alloc(bytes);
@@ -206,21 +210,33 @@ static bool note_use(const void *address, tp_device device, tpi_gpu_stream *stre
         if (uses) b->uses = uses;
         tpi_gpu_event *event = NULL;
         fine = uses && b->driver->event_new(device.index, false, &event);
-        if (fine) u = &b->uses[b->nuses++], *u = (struct use){device.index, stream, event};
+        if (fine) {
+            u = &b->uses[b->nuses++];
+            *u = (struct use){device.index, stream, event};
+        }
     }
     fine = fine && b->driver->event_record(device.index, u->event, stream);
     pthread_mutex_unlock(&all.lock);
     return fine;
 }
 
+static const char *const way_name[] = {
+    [TPI_GPU_TO_HOST] = "Memcpy DtoH", [TPI_GPU_FROM_HOST] = "Memcpy HtoD", [TPI_GPU_WITHIN] = "Memcpy DtoD"};
+
 bool tpi_gpu_copy_host(tp_device device, void *to, const void *from, size_t bytes, tpi_gpu_way way) {
     if (bytes == 0) return true;
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
     if (!driver) return false;
     tpi_gpu_stream *stream = tpi_gpu_stream_of(device);
-    if (!driver->copy(device.index, stream, to, from, bytes, way)) return false;
     const void *host = way == TPI_GPU_TO_HOST ? to : from;
     const bool fetched = way == TPI_GPU_TO_HOST;
+    if (way != TPI_GPU_WITHIN && tpi_gpu_graph_under_way(device) && !is_pinned_address(host))
+        return tpi_refuse(TP_ERR_RUNTIME, "a copy between the device and pageable memory of the host cannot be part of "
+                                          "a graph; pin the memory, or copy before the capture begins");
+    tpi_gpu_span span = tpi_gpu_span_begin(device, TP_ACTIVITY_COPY, way_name[way], bytes);
+    bool copied = driver->copy(device.index, stream, to, from, bytes, way);
+    tpi_gpu_span_end(&span, copied);
+    if (!copied) return false;
     if (way == TPI_GPU_WITHIN || !is_pinned_address(host))
         return !fetched || tpi_gpu_fault_check(device); /* the driver has waited for pageable memory */
     if (!non_blocking) return driver->stream_sync(device.index, stream) && (!fetched || tpi_gpu_fault_check(device));

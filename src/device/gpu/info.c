@@ -4,7 +4,6 @@
 #include <string.h>
 #include <taper/gpu.h>
 #include "device/gpu/driver.h"
-#include "tensor/named_errors.h"
 
 /* The driver of a type that has devices; NULL, without an error, where there are none. */
 static const tpi_gpu_driver *found(tp_device_type type) {
@@ -35,8 +34,10 @@ int64_t tp_gpu_version(tp_device_type type, char *text, size_t room) {
     char whole[256];
     if (!driver || !driver->version_text(whole, sizeof whole)) return -1;
     size_t length = strlen(whole);
-    if (room > 0)
-        memcpy(text, whole, length < room ? length + 1 : room), text[room - 1] = length < room ? text[room - 1] : 0;
+    if (room > 0) {
+        memcpy(text, whole, length < room ? length + 1 : room);
+        text[room - 1] = length < room ? text[room - 1] : 0;
+    }
     return (int64_t)length;
 }
 
@@ -64,8 +65,9 @@ bool tp_gpu_describe(tp_device device, tp_gpu_info *info) {
                        .pci_device = c->pci_device,
                        .f64 = c->f64,
                        .integrated = c->integrated};
-    memcpy(all.name, c->name, sizeof all.name), memcpy(all.arch, c->arch, sizeof all.arch),
-        memcpy(all.uuid, c->uuid, sizeof all.uuid);
+    memcpy(all.name, c->name, sizeof all.name);
+    memcpy(all.arch, c->arch, sizeof all.arch);
+    memcpy(all.uuid, c->uuid, sizeof all.uuid);
     memcpy(info, &all, sizeof all < (size_t)info->size ? sizeof all : (size_t)info->size);
     return true;
 }

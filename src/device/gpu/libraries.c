@@ -7,7 +7,6 @@
 #include <string.h>
 #include <taper/gpu.h>
 #include "device/cuda/api.h"
-#include "tensor/named_errors.h"
 
 typedef enum form {
     SILENT,

@@ -71,7 +71,9 @@ static bool needs_64_bits(const tpi_gpu_form *f, const tpi_plan *p) {
 }
 
 static void study(tpi_gpu_form *f, const tpi_plan *p) {
-    f->ndim = (uint8_t)p->ndim, f->nargs = (uint8_t)p->nargs, f->nout = (uint8_t)p->nout;
+    f->ndim = (uint8_t)p->ndim;
+    f->nargs = (uint8_t)p->nargs;
+    f->nout = (uint8_t)p->nout;
     f->packed = p->ndim <= 1;
     for (int k = 0; k < p->nargs; k++) {
         int64_t stride = p->ndim ? p->stride[k][0] : 0, size = tpi_dtype_bytes[p->dtype[k]];
@@ -183,7 +185,9 @@ static tpi_plan straight_copy(const tpi_plan *p, int k, char *to) {
                      .dtype = {p->dtype[k], p->dtype[k]}};
     int64_t step = tpi_dtype_bytes[p->dtype[k]];
     for (int d = 0; d < p->ndim; d++) {
-        copy.shape[d] = p->shape[d], copy.stride[0][d] = step, copy.stride[1][d] = p->stride[k][d];
+        copy.shape[d] = p->shape[d];
+        copy.stride[0][d] = step;
+        copy.stride[1][d] = p->stride[k][d];
         step *= p->shape[d];
     }
     return copy;
@@ -221,15 +225,20 @@ static bool run_flat(tp_device device, tpi_gpu_map_call *call, tpi_plan *p, void
     for (int k = p->nout; k < p->nargs && ok; k++)
         if (!is_number(p, k) && !blocks[k]) ok = straighten(device, &flat, k, &blocks[k]);
     if (!ok) return false;
-    flat.ndim = 1, flat.shape[0] = p->numel;
+    flat.ndim = 1;
+    flat.shape[0] = p->numel;
     for (int k = 0; k < p->nargs; k++) flat.stride[k][0] = is_number(p, k) ? 0 : tpi_dtype_bytes[p->dtype[k]];
     study(&form, &flat);
     call->text.form = &form;
     ok = launch(device, call, &flat);
     for (int k = 0; k < p->nout && ok; k++) {
         tpi_plan back = straight_copy(p, k, blocks[k]); /* the other way round */
-        for (int d = 0; d < p->ndim; d++) back.stride[1][d] = back.stride[0][d], back.stride[0][d] = p->stride[k][d];
-        back.data[0] = p->data[k], back.data[1] = blocks[k];
+        for (int d = 0; d < p->ndim; d++) {
+            back.stride[1][d] = back.stride[0][d];
+            back.stride[0][d] = p->stride[k][d];
+        }
+        back.data[0] = p->data[k];
+        back.data[1] = blocks[k];
         ok = tpi_gpu_copy(device, &back);
     }
     return ok;
@@ -241,7 +250,10 @@ bool tpi_gpu_run_map(tp_device device, tpi_gpu_map_call *call, tpi_plan *p) {
     bool ok = true;
     for (int k = p->nout; k < p->nargs && p->ndim > 1 && ok; k++)
         if (better_straight(p, k)) ok = straighten(device, p, k, &blocks[k]);
-    if (!ok) return free_blocks(device, p, blocks), false;
+    if (!ok) {
+        free_blocks(device, p, blocks);
+        return false;
+    }
     study(&form, p);
     call->text.form = &form;
     if (argument_bytes(&call->text) > MAX_ARGUMENTS)

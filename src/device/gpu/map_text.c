@@ -130,8 +130,10 @@ static bool put_arguments(tpi_text *t, const tpi_gpu_map_text *m, const char *i,
             ok = tpi_text_put(t, "param.p[%d].%s", m->nparam + numbers++, ctype_name[m->type[k]]);
         else if (f->way[k] == TPI_WAY_SAME)
             ok = f->packed ? tpi_text_put(t, "c%d", k) : tpi_text_put(t, "c%d[%s]", k, i);
-        else
-            snprintf(e, sizeof e, "g%d[%s].e[%s]", k, i, j), ok = put_value(t, m, k, e);
+        else {
+            snprintf(e, sizeof e, "g%d[%s].e[%s]", k, i, j);
+            ok = put_value(t, m, k, e);
+        }
         ok = ok && tpi_text_put(t, ", ");
     }
     return ok;
@@ -219,7 +221,8 @@ static bool put_loads(tpi_text *t, const tpi_gpu_map_text *m) {
     bool ok = true;
     for (int k = f->nout; k < f->nargs && ok; k++) {
         char target[32], offset[32];
-        snprintf(target, sizeof target, "        c%d[i]", k), snprintf(offset, sizeof offset, " + o%d[i]", k);
+        snprintf(target, sizeof target, "        c%d[i]", k);
+        snprintf(offset, sizeof offset, " + o%d[i]", k);
         if (in_groups(f, k))
             ok = tpi_text_put(t, "        g%d[i] = load%d(p%d + o%d[i], d%d);\n", k, k, k, k, k);
         else if (f->way[k] == TPI_WAY_SAME && !f->packed)

@@ -16,7 +16,6 @@
 #include "device/gpu/gpu.h"
 #include <stdio.h>
 #include <string.h>
-#include "tensor/named_errors.h"
 
 enum { UNIT = 512, OWNERS = 5 };
 #define MIB           ((size_t)1 << 20)
@@ -56,7 +55,9 @@ static tpi_gpu_memory *start(tp_device device, tpi_gpu_memory *m) {
     pthread_mutex_lock(&start_lock);
     if (!m->started) {
         pthread_mutex_init(&m->lock, NULL);
-        m->device = device, m->driver = tpi_gpu_driver_of((tp_device_type)device.type), m->fraction = 1;
+        m->device = device;
+        m->driver = tpi_gpu_driver_of((tp_device_type)device.type);
+        m->fraction = 1;
         __atomic_store_n(&m->started, true, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&start_lock);
@@ -80,11 +81,13 @@ static inline void add(tp_gpu_counter *c, int64_t n) {
 }
 
 static inline void count(tp_gpu_counter *c, bool large, int64_t n) {
-    add(&c[TP_GPU_POOL_ALL], n), add(&c[large ? TP_GPU_POOL_LARGE : TP_GPU_POOL_SMALL], n);
+    add(&c[TP_GPU_POOL_ALL], n);
+    add(&c[large ? TP_GPU_POOL_LARGE : TP_GPU_POOL_SMALL], n);
 }
 
 static inline void count_piece(tp_gpu_counter *number, tp_gpu_counter *bytes, const tpi_gpu_piece *p, int sign) {
-    count(number, p->large, sign), count(bytes, p->large, sign * (int64_t)p->bytes);
+    count(number, p->large, sign);
+    count(bytes, p->large, sign * (int64_t)p->bytes);
 }
 
 /* ---- Pieces by address ---- */
@@ -96,7 +99,8 @@ static bool map_grow(tpi_gpu_memory *m) {
     size_t room = m->map_room ? 2 * m->map_room : 1024, old_room = m->map_room;
     tpi_gpu_piece **before = m->map, **map = tpi_new0(room * sizeof *map);
     if (!map) return false;
-    m->map = map, m->map_room = room;
+    m->map = map;
+    m->map_room = room;
     for (size_t i = 0; i < old_room; i++) {
         if (!before[i]) continue;
         size_t s = slot_of(m, before[i]->address);
@@ -112,7 +116,8 @@ static bool map_reserve(tpi_gpu_memory *m) { return m->map_room > 2 * m->map_use
 static void map_put(tpi_gpu_memory *m, tpi_gpu_piece *p) {
     size_t s = slot_of(m, p->address);
     while (m->map[s]) s = (s + 1) & (m->map_room - 1);
-    m->map[s] = p, m->map_used++;
+    m->map[s] = p;
+    m->map_used++;
 }
 
 static tpi_gpu_piece *map_find(const tpi_gpu_memory *m, const void *address) {
@@ -133,7 +138,8 @@ static void map_remove(tpi_gpu_memory *m, const tpi_gpu_piece *p) {
             t = (t + 1) & mask;
             if (!m->map[t]) return;
         } while (((t - slot_of(m, m->map[t]->address)) & mask) < ((t - hole) & mask));
-        m->map[hole] = m->map[t], hole = t;
+        m->map[hole] = m->map[t];
+        hole = t;
     }
 }
 
@@ -152,14 +158,20 @@ static void list_put(tpi_gpu_memory *m, tpi_gpu_piece *p) {
     tpi_gpu_pool *pool = p->pool;
     int b = bin_of(p->bytes);
     tpi_gpu_piece *less = NULL, *at = pool->bin[p->large][b];
-    while (at && (at->bytes < p->bytes || (at->bytes == p->bytes && at->address < p->address)))
-        less = at, at = at->greater;
-    p->lesser = less, p->greater = at, p->state = TPI_BLOCK_FREE;
+    while (at && (at->bytes < p->bytes || (at->bytes == p->bytes && at->address < p->address))) {
+        less = at;
+        at = at->greater;
+    }
+    p->lesser = less;
+    p->greater = at;
+    p->state = TPI_BLOCK_FREE;
     if (at) at->lesser = p;
     if (less)
         less->greater = p;
-    else
-        pool->bin[p->large][b] = p, pool->full[p->large][b / 64] |= (uint64_t)1 << b % 64;
+    else {
+        pool->bin[p->large][b] = p;
+        pool->full[p->large][b / 64] |= (uint64_t)1 << b % 64;
+    }
     if (is_part(p)) count_piece(m->count.inactive_split, m->count.inactive_split_bytes, p, 1);
 }
 
@@ -198,11 +210,15 @@ static tpi_gpu_piece *new_piece(tpi_gpu_memory *m) {
     return p;
 }
 
-static void drop_piece(tpi_gpu_memory *m, tpi_gpu_piece *p) { p->after = m->spare, m->spare = p; }
+static void drop_piece(tpi_gpu_memory *m, tpi_gpu_piece *p) {
+    p->after = m->spare;
+    m->spare = p;
+}
 
 /* Two neighbours go on as one piece: `next` becomes part of p. */
 static void join(tpi_gpu_memory *m, tpi_gpu_piece *p, tpi_gpu_piece *next) {
-    p->bytes += next->bytes, p->after = next->after;
+    p->bytes += next->bytes;
+    p->after = next->after;
     if (p->after) p->after->before = p;
     drop_piece(m, next);
 }
@@ -230,7 +246,8 @@ static void cut(tpi_gpu_memory *m, tpi_gpu_piece *p, size_t bytes, tpi_gpu_piece
                             .pool = p->pool,
                             .large = p->large};
     if (rest->after) rest->after->before = rest;
-    p->after = rest, p->bytes = bytes;
+    p->after = rest;
+    p->bytes = bytes;
     list_put(m, rest);
 }
 
@@ -259,7 +276,10 @@ static void take_events(tpi_gpu_memory *m, bool wait) {
         else if (!any_busy || w->stream != busy)
             come = m->driver->event_query(m->device.index, w->event) != 0;
         if (!come) {
-            busy = w->stream, any_busy = true, last = w, link = &w->next;
+            busy = w->stream;
+            any_busy = true;
+            last = w;
+            link = &w->next;
             continue;
         }
         *link = w->next;
@@ -281,12 +301,14 @@ static bool wait_for(tpi_gpu_memory *m, tpi_gpu_piece *p, tpi_gpu_stream *stream
         tpi_delete(w, sizeof *w);
         return false;
     }
-    w->piece = p, w->stream = stream;
+    w->piece = p;
+    w->stream = stream;
     if (m->last)
         m->last->next = w;
     else
         m->first = w;
-    m->last = w, p->pending++;
+    m->last = w;
+    p->pending++;
     return true;
 }
 
@@ -300,7 +322,8 @@ static void release_used(tpi_gpu_memory *m, tpi_gpu_piece *p) {
         m->driver->stream_sync(m->device.index, p->uses[i]);
     }
     tpi_mfree(p->uses);
-    p->uses = NULL, p->nuses = 0;
+    p->uses = NULL;
+    p->nuses = 0;
     if (--p->pending > 0) return;
     count_piece(m->count.active, m->count.active_bytes, p, -1);
     map_remove(m, p);
@@ -309,7 +332,8 @@ static void release_used(tpi_gpu_memory *m, tpi_gpu_piece *p) {
 
 static void take_deferred(tpi_gpu_memory *m) {
     for (tpi_gpu_piece *p = m->deferred, *next; p; p = next) {
-        next = p->greater, p->greater = NULL;
+        next = p->greater;
+        p->greater = NULL;
         release_used(m, p);
     }
     m->deferred = NULL;
@@ -352,7 +376,10 @@ static tpi_gpu_piece *new_segment(tpi_gpu_memory *m, tpi_gpu_pool *pool, bool la
     tpi_gpu_piece *p = new_piece(m);
     if (!p) return NULL;
     for (int attempt = 0; attempt < 2 && !p->address; attempt++) {
-        if (attempt) m->count.num_alloc_retries++, give_back_all(m);
+        if (attempt) {
+            m->count.num_alloc_retries++;
+            give_back_all(m);
+        }
         if ((size_t)m->count.reserved_bytes[TP_GPU_POOL_ALL].current + room > allowed) continue;
         p->address = m->driver->alloc(m->device.index, room);
     }
@@ -360,7 +387,9 @@ static tpi_gpu_piece *new_segment(tpi_gpu_memory *m, tpi_gpu_pool *pool, bool la
         drop_piece(m, p);
         return NULL;
     }
-    p->bytes = room, p->pool = pool, p->large = large;
+    p->bytes = room;
+    p->pool = pool;
+    p->large = large;
     count_piece(m->count.segment, m->count.reserved_bytes, p, 1);
     m->count.num_device_alloc++;
     return p;
@@ -371,7 +400,10 @@ static const char *bytes_text(char text[32], size_t bytes) {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
     int u = 0;
     double v = (double)bytes;
-    while (v >= 1024 && u < 4) v /= 1024, u++;
+    while (v >= 1024 && u < 4) {
+        v /= 1024;
+        u++;
+    }
     snprintf(text, 32, u ? "%.2f %s" : "%.0f %s", v, units[u]);
     return text;
 }
@@ -392,7 +424,8 @@ static int largest_owners(const tpi_gpu_memory *m, owner *best) {
         while (i < n && all[i].name != p->owner && (!all[i].name || !p->owner || strcmp(all[i].name, p->owner))) i++;
         if (i == 64) continue;
         if (i == n) all[n++] = (owner){p->owner, 0, 0};
-        all[i].bytes += p->bytes, all[i].blocks++;
+        all[i].bytes += p->bytes;
+        all[i].blocks++;
     }
     int kept = 0;
     for (; kept < OWNERS && kept < n; kept++) {
@@ -400,7 +433,9 @@ static int largest_owners(const tpi_gpu_memory *m, owner *best) {
         for (int i = kept + 1; i < n; i++)
             if (all[i].bytes > all[most].bytes) most = i;
         owner one = all[most];
-        all[most] = all[kept], all[kept] = one, best[kept] = one;
+        all[most] = all[kept];
+        all[kept] = one;
+        best[kept] = one;
     }
     return kept;
 }
@@ -459,7 +494,9 @@ static tpi_gpu_pool *pool_of(tpi_gpu_memory *m, tpi_gpu_stream *stream) {
     }
     tpi_gpu_pool *pool = tpi_new0(sizeof *pool);
     if (!pool) return NULL;
-    pool->stream = stream, pool->id = id, pool->users = users;
+    pool->stream = stream;
+    pool->id = id;
+    pool->users = users;
     return *link = pool;
 }
 
@@ -488,7 +525,9 @@ static void *take_on(tpi_gpu_memory *m, size_t asked, tpi_gpu_stream *stream) {
     if (!m->capture && m->first) take_events(m, false);
     tpi_gpu_piece *p = take_piece(m, stream, bytes);
     if (!p) return tp_ok() ? out_of_memory(m, asked) : NULL;
-    p->state = TPI_BLOCK_LIVE, p->requested = asked, p->owner = tpi_op_now ? tpi_op_now : tpi_gpu_owner;
+    p->state = TPI_BLOCK_LIVE;
+    p->requested = asked;
+    p->owner = tpi_op_now ? tpi_op_now : tpi_gpu_owner;
     map_put(m, p);
     count_piece(m->count.allocation, m->count.allocated_bytes, p, 1);
     count_piece(m->count.active, m->count.active_bytes, p, 1);
@@ -513,7 +552,9 @@ static void take_back(tpi_gpu_memory *m, tpi_gpu_piece *p) {
     count_piece(m->count.allocation, m->count.allocated_bytes, p, -1);
     count(m->count.requested_bytes, p->large, -(int64_t)p->requested);
     if (p->nuses && m->capture) {
-        p->state = TPI_BLOCK_AWAITING, p->greater = m->deferred, m->deferred = p;
+        p->state = TPI_BLOCK_AWAITING;
+        p->greater = m->deferred;
+        m->deferred = p;
         return;
     }
     if (p->nuses) {
@@ -555,7 +596,8 @@ static bool use_on(tpi_gpu_piece *p, tpi_gpu_stream *stream) {
         if (p->uses[i] == stream) return true;
     tpi_gpu_stream **uses = tpi_realloc(p->uses, (size_t)(p->nuses + 1) * sizeof *uses);
     if (!uses) return false;
-    p->uses = uses, p->uses[p->nuses++] = stream;
+    p->uses = uses;
+    p->uses[p->nuses++] = stream;
     return true;
 }
 
@@ -579,10 +621,16 @@ bool tpi_gpu_pool_begin(tp_device device, uint64_t pool, tpi_gpu_stream *stream)
     pthread_mutex_lock(&m->lock);
     bool free = m->capture == 0, held = false;
     for (tpi_gpu_pool *p = m->pools; free && p; p = p->next)
-        if (p->id == pool) p->users++, held = true;
+        if (p->id == pool) {
+            p->users++;
+            held = true;
+        }
     if (free && !held) { /* the stream's own part is there from the start, so that users has a place to be counted */
         tpi_gpu_pool *p = tpi_new0(sizeof *p);
-        if (p) *p = (tpi_gpu_pool){.next = m->pools, .stream = stream, .id = pool, .users = 1}, m->pools = p;
+        if (p) {
+            *p = (tpi_gpu_pool){.next = m->pools, .stream = stream, .id = pool, .users = 1};
+            m->pools = p;
+        }
         held = p != NULL;
     }
     if (free && held) m->capture = pool;

@@ -6,6 +6,7 @@
 #include "device/gpu/archive.h"
 #include "tensor/same_device.h"
 #include "tensor/upcalls.h"
+#include "device/gpu/trace.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -20,7 +21,8 @@ static bool room_for(tpi_text *t, size_t more) {
     size_t room = 2 * (t->n + more + 1);
     char *s = tpi_realloc(t->s, room);
     if (!s) return false;
-    t->s = s, t->room = room;
+    t->s = s;
+    t->room = room;
     return true;
 }
 
@@ -39,7 +41,10 @@ bool tpi_text_put(tpi_text *t, const char *format, ...) {
     int n = vsnprintf(NULL, 0, format, list);
     va_end(list);
     bool ok = n >= 0 && room_for(t, (size_t)n);
-    if (ok) vsnprintf(t->s + t->n, (size_t)n + 1, format, again), t->n += (size_t)n;
+    if (ok) {
+        vsnprintf(t->s + t->n, (size_t)n + 1, format, again);
+        t->n += (size_t)n;
+    }
     va_end(again);
     return ok;
 }
@@ -215,7 +220,10 @@ static tpi_gpu_module *module_of(tp_device device, const char *key, tpi_gpu_sour
     if (!p) return NULL;
     *p = (program){programs, device, NULL, tpi_strdup(key)};
     if (p->key) p->module = make_module(device, key, make, context, NULL);
-    if (p->module) return programs = p, p->module;
+    if (p->module) {
+        programs = p;
+        return p->module;
+    }
     tpi_mfree(p->key);
     tpi_delete(p, sizeof *p);
     return NULL;
@@ -227,6 +235,7 @@ tpi_gpu_function *tpi_gpu_program(tp_device device, const char *key, const char 
     pthread_mutex_lock(&lock);
     tpi_gpu_module *module = module_of(device, key, make, context);
     if (module && !tpi_gpu_driver_of(device.type)->function(device.index, module, name, &function)) function = NULL;
+    if (function) tpi_gpu_name_function(function, name);
     pthread_mutex_unlock(&lock);
     return function;
 }
@@ -275,7 +284,8 @@ static known_table *roomy(void) {
     size_t size = t ? 2 * t->size : 256;
     known_table *larger = tpi_new0(sizeof *larger + size * sizeof *larger->entry);
     if (!larger) return NULL;
-    larger->older = t, larger->size = size;
+    larger->older = t;
+    larger->size = size;
     for (size_t i = 0; t && i < t->size; i++) {
         known *k = atomic_load(&t->entry[i]);
         if (k) enter(larger, k);
@@ -293,8 +303,11 @@ static tpi_gpu_function *learn(tp_device device, const void *what, uint64_t form
     tpi_gpu_module *module = t ? make_module(device, "entry", make, context, entry) : NULL;
     if (!module || !(k = tpi_new0(sizeof *k))) return NULL;
     *k = (known){what, form, device, module, NULL};
-    if (tpi_gpu_driver_of(device.type)->function(device.index, module, entry, &k->function))
-        return enter(t, k), k->function;
+    if (tpi_gpu_driver_of(device.type)->function(device.index, module, entry, &k->function)) {
+        tpi_gpu_name_function(k->function, entry);
+        enter(t, k);
+        return k->function;
+    }
     tpi_delete(k, sizeof *k);
     return NULL;
 }
@@ -312,8 +325,12 @@ tpi_gpu_function *tpi_gpu_kernel(tp_device device, const void *what, uint64_t fo
 /* ---- Launching ---- */
 bool tpi_gpu_launch3(tp_device device, tpi_gpu_function *function, const unsigned grid[3], const unsigned block[3],
                      size_t shared, int nargs, const tpi_gpu_arg *args) {
-    return tpi_gpu_driver_of(device.type)
-        ->launch(device.index, tpi_gpu_stream_of(device), function, grid, block, shared, nargs, args);
+    const char *name = tpi_gpu_tracing ? tpi_gpu_function_name(function) : NULL;
+    tpi_gpu_span span = tpi_gpu_span_begin(device, TP_ACTIVITY_KERNEL, name, 0);
+    bool ok = tpi_gpu_driver_of(device.type)
+                  ->launch(device.index, tpi_gpu_stream_of(device), function, grid, block, shared, nargs, args);
+    tpi_gpu_span_end(&span, ok);
+    return ok;
 }
 
 bool tpi_gpu_launch(tp_device device, tpi_gpu_function *function, int64_t blocks, int threads, size_t shared, int nargs,

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "device/gpu/memory.h"
-#include "tensor/named_errors.h"
 
 /* ---- Counters ---- */
 static tp_gpu_memory counters(tpi_gpu_memory *m) {
@@ -73,7 +72,10 @@ static void put(page *p, const char *format, ...) {
 /* A column's unit is that of its first row, so that the rows below can be compared with it. */
 static int unit_of(int64_t n, bool bytes) {
     int u = 0;
-    while (n >= (bytes ? 768 * 1024 : 750 * 1000) && u < (bytes ? 5 : 2)) n /= bytes ? 1024 : 1000, u++;
+    while (n >= (bytes ? 768 * 1024 : 750 * 1000) && u < (bytes ? 5 : 2)) {
+        n /= bytes ? 1024 : 1000;
+        u++;
+    }
     return u;
 }
 
@@ -85,10 +87,10 @@ static void put_cell(page *p, int64_t n, bool bytes, int unit) {
 
 static void put_row(page *p, const char *name, const tp_gpu_counter *c, const tp_gpu_counter *first, bool bytes) {
     put(p, "| %-21s |", name);
-    put_cell(p, c->current, bytes, unit_of(first->current, bytes)),
-        put_cell(p, c->peak, bytes, unit_of(first->peak, bytes));
-    put_cell(p, c->allocated, bytes, unit_of(first->allocated, bytes)),
-        put_cell(p, c->freed, bytes, unit_of(first->freed, bytes));
+    put_cell(p, c->current, bytes, unit_of(first->current, bytes));
+    put_cell(p, c->peak, bytes, unit_of(first->peak, bytes));
+    put_cell(p, c->allocated, bytes, unit_of(first->allocated, bytes));
+    put_cell(p, c->freed, bytes, unit_of(first->freed, bytes));
     put(p, "\n");
 }
 

@@ -6,6 +6,7 @@
  * shapes and the device alone: the same bits every time. */
 #include "base/threads.h"
 #include "device/gpu/axes.h"
+#include "device/gpu/trace.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,9 +29,12 @@ enum {
 static bool launch(tpi_gpu_axes_call *c, int kernel, int vec, int block, int64_t blocks, int64_t down) {
     static const char *const names[] = {"FOLD_ROWS", "FOLD_COLUMNS", "SCAN_CARRY",
                                         "SCAN_ROWS", "SCAN_COLUMNS", "SCAN_CHAIN"};
-    c->form.kernel = (uint8_t)kernel, c->form.vec = (uint8_t)vec, c->form.block = (uint16_t)block,
+    c->form.kernel = (uint8_t)kernel;
+    c->form.vec = (uint8_t)vec;
+    c->form.block = (uint16_t)block;
     c->form.split = c->pieces > 1;
-    c->form.define = names[kernel], c->form.text = kernel <= TOTAL_COLUMNS ? "fold.h" : "scan.h";
+    c->form.define = names[kernel];
+    c->form.text = kernel <= TOTAL_COLUMNS ? "fold.h" : "scan.h";
     return tpi_gpu_axes_launch(c, kernel != CARRY, kernel != CARRY, blocks, down);
 }
 
@@ -78,13 +82,19 @@ static bool can_chain(const tpi_gpu_axes_call *c, int vec) {
            c->kept.total * tpi_ceil_div(c->reduced.total, c->form.block * vec) < INT32_MAX;
 }
 
+static bool clear_states(const tpi_gpu_driver *driver, tpi_gpu_axes_call *c) {
+    tpi_gpu_span span = tpi_gpu_span_begin(c->device, TP_ACTIVITY_FILL, "Memset (Device)", c->states_bytes);
+    bool ok = driver->set(c->device.index, tpi_gpu_stream_of(c->device), c->states, 0, c->states_bytes);
+    tpi_gpu_span_end(&span, ok);
+    return ok;
+}
+
 static bool scan_chain(tpi_gpu_axes_call *c, int vec, int block) {
-    c->piece = (int64_t)block * CHAIN_PACKS * vec, c->pieces = tpi_ceil_div(c->reduced.total, c->piece);
+    c->piece = (int64_t)block * CHAIN_PACKS * vec;
+    c->pieces = tpi_ceil_div(c->reduced.total, c->piece);
     int64_t pieces = c->kept.total * c->pieces, cells = 1 + pieces + c->kept.total * tpi_ceil_div(c->pieces, CHAIN);
     const tpi_gpu_driver *driver = tpi_gpu_driver_of(c->device.type);
-    return tpi_gpu_axes_states(c, cells) &&
-           driver->set(c->device.index, tpi_gpu_stream_of(c->device), c->states, 0, c->states_bytes) &&
-           launch(c, SCAN_CHAIN, vec, block, pieces, 1);
+    return tpi_gpu_axes_states(c, cells) && clear_states(driver, c) && launch(c, SCAN_CHAIN, vec, block, pieces, 1);
 }
 
 static bool scan_rows(tpi_gpu_axes_call *c) {

@@ -2,7 +2,6 @@
 #include <pthread.h>
 #include <taper/gpu.h>
 #include "device/gpu/driver.h"
-#include "tensor/named_errors.h"
 
 /* ---- The thread's device and streams: no entry means device 0 and its default stream ---- */
 static TPI_THREAD_LOCAL int16_t current[2];
@@ -40,8 +39,12 @@ tpi_gpu_stream *tpi_gpu_stream_of(tp_device device) {
 bool tpi_gpu_side_streams;
 
 bool tpi_gpu_set_stream(tp_device device, tpi_gpu_stream *stream) {
-    if (!streams && !stream) return true;
     if (stream) __atomic_store_n(&tpi_gpu_side_streams, true, __ATOMIC_RELAXED);
+    return tpi_gpu_set_captured_stream(device, stream);
+}
+
+bool tpi_gpu_set_captured_stream(tp_device device, tpi_gpu_stream *stream) {
+    if (!streams && !stream) return true;
     if (!streams) {
         pthread_once(&at_exit_once, make_key);
         if (!(streams = tpi_new0(sizeof *streams))) return false;
@@ -161,7 +164,10 @@ struct tp_mark {
 tp_mark *tp_mark_new(tp_device_type type, bool timing) {
     if (!tpi_gpu_driver_of(type)) return NULL;
     tp_mark *mark = tpi_new0(sizeof *mark);
-    if (mark) mark->type = type, mark->timing = timing;
+    if (mark) {
+        mark->type = type;
+        mark->timing = timing;
+    }
     return mark;
 }
 
@@ -182,7 +188,8 @@ bool tp_mark_record(tp_mark *mark, tp_device device, tp_stream *stream) {
                           device.index);
     if (!mark->driver) {
         if (!driver->event_new(device.index, mark->timing, &mark->event)) return false;
-        mark->driver = driver, mark->index = device.index;
+        mark->driver = driver;
+        mark->index = device.index;
     }
     return driver->event_record(device.index, mark->event, (tpi_gpu_stream *)stream);
 }

@@ -76,9 +76,11 @@ bool tpi_gpu_transpose(tp_device device, const tpi_plan *p) {
     }
     for (int d = 1; d < p->ndim; d++) {
         if (d == other) continue;
-        g.size_outer[outer] = (uint32_t)p->shape[d], g.from_outer[outer] = p->stride[1][d],
+        g.size_outer[outer] = (uint32_t)p->shape[d];
+        g.from_outer[outer] = p->stride[1][d];
         g.to_outer[outer] = p->stride[0][d];
-        blocks *= p->shape[d], outer++;
+        blocks *= p->shape[d];
+        outer++;
     }
     g.outer = (uint32_t)outer;
     uint64_t form = (uint64_t)f.to | (uint64_t)f.from << 8 | (uint64_t)f.store << 16 | (uint64_t)f.load << 24;

@@ -1,8 +1,8 @@
 /* The meta device: nothing is kept and nothing is computed there. Blocks are addresses that nobody may follow, apart
  * from each other so that overlaps are found as elsewhere; kernels of the tables are not run, as what a call gives is
  * settled before they would be. To natives it is a GPU whose driver launches nothing: their functions for GPUs
- * (src/ops/gpu) make results of the right shapes without a look at an element, and where they need one they fail here,
- * as nothing can be copied out. */
+ * (the _gpu.c files of src/ops) make results of the right shapes without a look at an element, and where they need one
+ * they fail here, as nothing can be copied out. */
 #include "device/meta/meta.h"
 #include <stdatomic.h>
 
@@ -24,7 +24,11 @@ static void *take(tp_device device, size_t bytes) {
     return (void *)from;
 }
 
-static void forget(tp_device device, void *block, size_t bytes) { (void)device, (void)block, (void)bytes; }
+static void forget(tp_device device, void *block, size_t bytes) {
+    (void)device;
+    (void)block;
+    (void)bytes;
+}
 
 static bool no_data(void) { /* PyTorch's words alone, which programs look for */
     const char *now = tpi_op_now;
@@ -34,30 +38,67 @@ static bool no_data(void) { /* PyTorch's words alone, which programs look for */
     return false;
 }
 static bool to_host(tp_device device, void *host, const void *block, size_t bytes) {
-    return (void)device, (void)host, (void)block, (void)bytes, no_data();
+    (void)device;
+    (void)host;
+    (void)block;
+    (void)bytes;
+    return no_data();
 }
 static bool from_host(tp_device device, void *block, const void *host, size_t bytes) {
-    return (void)device, (void)block, (void)host, (void)bytes, true;
+    (void)device;
+    (void)block;
+    (void)host;
+    (void)bytes;
+    return true;
 }
 static bool to_peer(tp_device to, void *block, tp_device from, const void *source, size_t bytes) {
-    return (void)to, (void)block, (void)from, (void)source, (void)bytes, true;
+    (void)to;
+    (void)block;
+    (void)from;
+    (void)source;
+    (void)bytes;
+    return true;
 }
 
 /* ---- What the tables' operators launch ---- */
 static bool map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params) {
-    return (void)device, (void)op, (void)plan, (void)compute, (void)params, true;
+    (void)device;
+    (void)op;
+    (void)plan;
+    (void)compute;
+    (void)params;
+    return true;
 }
 static bool fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute,
                  const tpi_param *params) {
-    return (void)op, (void)outs, (void)x, (void)reduced, (void)compute, (void)params, true;
+    (void)op;
+    (void)outs;
+    (void)x;
+    (void)reduced;
+    (void)compute;
+    (void)params;
+    return true;
 }
 static bool scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute,
                  const tpi_param *params) {
-    return (void)op, (void)outs, (void)x, (void)dim, (void)compute, (void)params, true;
+    (void)op;
+    (void)outs;
+    (void)x;
+    (void)dim;
+    (void)compute;
+    (void)params;
+    return true;
 }
-static bool copy(tp_device device, tpi_plan *plan) { return (void)device, (void)plan, true; }
+static bool copy(tp_device device, tpi_plan *plan) {
+    (void)device;
+    (void)plan;
+    return true;
+}
 static bool fill(tp_device device, tpi_plan *plan, const tp_scalar *value) {
-    return (void)device, (void)plan, (void)value, true;
+    (void)device;
+    (void)plan;
+    (void)value;
+    return true;
 }
 
 const tpi_device_ops tpi_meta_ops = {
@@ -98,45 +139,87 @@ static bool describe(int index, tpi_gpu_caps *caps) {
 }
 
 static bool driver_copy(int index, tpi_gpu_stream *stream, void *to, const void *from, size_t bytes, tpi_gpu_way way) {
-    (void)index, (void)stream, (void)to, (void)from, (void)bytes;
+    (void)index;
+    (void)stream;
+    (void)to;
+    (void)from;
+    (void)bytes;
     return way != TPI_GPU_TO_HOST || no_data();
 }
 static bool set(int index, tpi_gpu_stream *stream, void *to, int byte, size_t bytes) {
-    return (void)index, (void)stream, (void)to, (void)byte, (void)bytes, true;
+    (void)index;
+    (void)stream;
+    (void)to;
+    (void)byte;
+    (void)bytes;
+    return true;
 }
-static bool stream_sync(int index, tpi_gpu_stream *stream) { return (void)index, (void)stream, true; }
-static bool device_sync(int index) { return (void)index, true; }
+static bool stream_sync(int index, tpi_gpu_stream *stream) {
+    (void)index;
+    (void)stream;
+    return true;
+}
+static bool device_sync(int index) {
+    (void)index;
+    return true;
+}
 
 static char no_kernel;
 static bool load(int index, const void *binary, size_t bytes, tpi_gpu_module **module) {
-    (void)index, (void)binary, (void)bytes;
+    (void)index;
+    (void)binary;
+    (void)bytes;
     *module = (tpi_gpu_module *)&no_kernel;
     return true;
 }
 static bool function(int index, tpi_gpu_module *module, const char *name, tpi_gpu_function **found) {
-    (void)index, (void)module, (void)name;
+    (void)index;
+    (void)module;
+    (void)name;
     *found = (tpi_gpu_function *)&no_kernel;
     return true;
 }
 static int max_blocks(int index, tpi_gpu_function *f, int threads, size_t shared) {
-    return (void)index, (void)f, (void)shared, 2048 / threads;
+    (void)index;
+    (void)f;
+    (void)shared;
+    return 2048 / threads;
 }
 static bool launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const unsigned grid[3],
                    const unsigned block[3], size_t shared, int nargs, const tpi_gpu_arg *args) {
-    return (void)index, (void)stream, (void)f, (void)grid, (void)block, (void)shared, (void)nargs, (void)args, true;
+    (void)index;
+    (void)stream;
+    (void)f;
+    (void)grid;
+    (void)block;
+    (void)shared;
+    (void)nargs;
+    (void)args;
+    return true;
 }
 
 static tpi_served gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
-    return (void)index, (void)stream, (void)g, TPI_SERVED;
+    (void)index;
+    (void)stream;
+    (void)g;
+    return TPI_SERVED;
 }
 static tpi_served conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
-    return (void)index, (void)stream, (void)c, TPI_SERVED;
+    (void)index;
+    (void)stream;
+    (void)c;
+    return TPI_SERVED;
 }
 static tpi_served attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a) {
-    return (void)index, (void)stream, a->dtype == TP_FLOAT64 ? TPI_DECLINED : TPI_SERVED;
+    (void)index;
+    (void)stream;
+    return a->dtype == TP_FLOAT64 ? TPI_DECLINED : TPI_SERVED;
 }
 static tpi_served fft(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f) {
-    return (void)index, (void)stream, (void)f, TPI_SERVED;
+    (void)index;
+    (void)stream;
+    (void)f;
+    return TPI_SERVED;
 }
 
 const tpi_gpu_driver tpi_meta_driver = {

@@ -1,5 +1,5 @@
 /* Matrix products of GPUs by CLBlast, opened at run time: float32 and float64 without an epilogue. Anything else, or a
- * machine without it, is not served, and the kernels of ops/gpu do it. On processors its kernels take minutes to
+ * machine without it, is not served, and the kernels of ops/matmul do it. On processors its kernels take minutes to
  * compile and are slower: only TAPER_CLBLAST=1 uses it there; 0 leaves it closed. */
 #include "device/opencl/cl.h"
 #include <dlfcn.h>
@@ -64,7 +64,10 @@ tpi_served tpi_cl_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g)
                           : blast.f64(COLUMN_MAJOR, ta, tb, m, n, k, g->alpha, a, from_a, lda, b, from_b, ldb, g->beta,
                                       c, to, ldc, &s->queue, NULL);
         if (code && i == 0) return TPI_DECLINED; /* sizes or a device that it does not take */
-        if (code) return tpi_fail(TP_ERR_RUNTIME, "CLBlast error %d in a product of matrices", code), TPI_FAILED;
+        if (code) {
+            tpi_fail(TP_ERR_RUNTIME, "CLBlast error %d in a product of matrices", code);
+            return TPI_FAILED;
+        }
     }
     atomic_fetch_add_explicit(&s->work, 1, memory_order_relaxed);
     return TPI_SERVED;

@@ -111,7 +111,10 @@ static void describe(tpi_cl_device *d) {
              hash_text(hash_text(hash_text(2166136261u, c->name), version), driver));
     for (char *at = c->arch; *at; at++)
         if (*at == ' ' || *at == '/') *at = '_';
-    if (sscanf(language, "OpenCL C %d.%d", &c->major, &c->minor) != 2) c->major = 1, c->minor = 2;
+    if (sscanf(language, "OpenCL C %d.%d", &c->major, &c->minor) != 2) {
+        c->major = 1;
+        c->minor = 2;
+    }
     c->units = (int)number_of(id, CL_DEVICE_MAX_COMPUTE_UNITS);
     c->warp = warp_of(id);
     c->max_threads = (int)number_of(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
@@ -120,8 +123,11 @@ static void describe(tpi_cl_device *d) {
     c->l2 = number_of(id, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
     c->clock_khz = (int)number_of(id, CL_DEVICE_MAX_CLOCK_FREQUENCY) * 1000;
     cl_uint bus[4] = {0}; /* domain, bus, device, function */
-    if (!tpi_cl.GetDeviceInfo(id, CL_DEVICE_PCI_BUS_INFO_KHR, sizeof bus, bus, NULL))
-        c->pci_domain = (int)bus[0], c->pci_bus = (int)bus[1], c->pci_device = (int)bus[2];
+    if (!tpi_cl.GetDeviceInfo(id, CL_DEVICE_PCI_BUS_INFO_KHR, sizeof bus, bus, NULL)) {
+        c->pci_domain = (int)bus[0];
+        c->pci_bus = (int)bus[1];
+        c->pci_device = (int)bus[2];
+    }
     if (tpi_cl.GetDeviceInfo(id, CL_DEVICE_UUID_KHR, sizeof c->uuid, c->uuid, NULL)) memset(c->uuid, 0, sizeof c->uuid);
     c->f64 = number_of(id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
     c->integrated = (cl_uint)number_of(id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;

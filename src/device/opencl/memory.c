@@ -31,12 +31,16 @@ static int place_of(const char *address) {
 }
 
 bool tpi_cl_find(const void *address, cl_mem *buffer, size_t *offset) {
-    *buffer = NULL, *offset = 0;
+    *buffer = NULL;
+    *offset = 0;
     if (!address) return true;
     pthread_rwlock_rdlock(&lock);
     int at = place_of(address);
     bool found = at >= 0 && (size_t)((const char *)address - regions[at].start) <= regions[at].bytes;
-    if (found) *buffer = regions[at].buffer, *offset = (size_t)((const char *)address - regions[at].start);
+    if (found) {
+        *buffer = regions[at].buffer;
+        *offset = (size_t)((const char *)address - regions[at].start);
+    }
     pthread_rwlock_unlock(&lock);
     return found || tpi_refuse(TP_ERR_RUNTIME, "address %p is not in the memory of an xpu device", address);
 }
@@ -46,7 +50,10 @@ static bool keep(region r) {
     if (nregions == room) {
         int more = room ? 2 * room : 64;
         region *grown = tpi_realloc(regions, (size_t)more * sizeof *grown);
-        if (grown) regions = grown, room = more;
+        if (grown) {
+            regions = grown;
+            room = more;
+        }
     }
     bool ok = nregions < room;
     if (ok) {

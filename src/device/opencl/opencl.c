@@ -83,7 +83,8 @@ static bool stream_new(int index, int priority, tpi_gpu_stream **stream) {
     }
     pthread_mutex_init(&made->probing, NULL);
     pthread_mutex_lock(&d->lock);
-    made->next = d->streams, d->streams = made;
+    made->next = d->streams;
+    d->streams = made;
     pthread_mutex_unlock(&d->lock);
     *stream = made;
     return true;
@@ -137,7 +138,8 @@ static int stream_query(int index, tpi_gpu_stream *stream) {
     bool ok = true;
     if (!s->probe || s->probed != work) {
         if (s->probe) tpi_cl.ReleaseEvent(s->probe);
-        s->probe = NULL, s->probed = work;
+        s->probe = NULL;
+        s->probed = work;
         ok = tpi_cl_ok(tpi_cl.EnqueueMarkerWithWaitList(s->queue, 0, NULL, &s->probe), "EnqueueMarkerWithWaitList") &&
              tpi_cl_ok(tpi_cl.Flush(s->queue), "Flush");
     }
@@ -251,7 +253,10 @@ static bool event_elapsed(int index, tpi_gpu_event *from, tpi_gpu_event *to, dou
 }
 
 static int max_blocks(int index, tpi_gpu_function *function, int threads, size_t shared) {
-    (void)index, (void)function, (void)threads, (void)shared;
+    (void)index;
+    (void)function;
+    (void)threads;
+    (void)shared;
     return 0;
 }
 

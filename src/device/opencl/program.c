@@ -98,7 +98,10 @@ static cl_program program_from(tpi_cl_device *d, const void *binary, size_t byte
     cl_int code, status = 0;
     cl_program program =
         tpi_cl.CreateProgramWithBinary(d->context, 1, &d->id, &bytes, (const unsigned char **)&binary, &status, &code);
-    if (!program) return tpi_cl_ok(code ? code : status, "CreateProgramWithBinary"), NULL;
+    if (!program) {
+        tpi_cl_ok(code ? code : status, "CreateProgramWithBinary");
+        return NULL;
+    }
     code = build(d, program, d->options);
     if (code == 0 || build_failed(d, program, "a binary", code)) return program;
     tpi_cl.ReleaseProgram(program);
@@ -107,9 +110,10 @@ static cl_program program_from(tpi_cl_device *d, const void *binary, size_t byte
 
 static bool module_of(cl_program program, tpi_gpu_module **module) { /* takes the program */
     tpi_gpu_module *made = program ? tpi_malloc(sizeof *made) : NULL;
-    if (made)
-        *made = (tpi_gpu_module){program}, *module = made;
-    else if (program)
+    if (made) {
+        *made = (tpi_gpu_module){program};
+        *module = made;
+    } else if (program)
         tpi_cl.ReleaseProgram(program);
     return made != NULL;
 }
@@ -171,7 +175,10 @@ bool tpi_cl_launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const
         return tpi_refuse(TP_ERR_RUNTIME, "kernel %s asks for shared memory at launch, which OpenCL does not have",
                           f->name);
     size_t all[3], group[3];
-    for (int d = 0; d < 3; d++) group[d] = block[d], all[d] = (size_t)grid[d] * block[d];
+    for (int d = 0; d < 3; d++) {
+        group[d] = block[d];
+        all[d] = (size_t)grid[d] * block[d];
+    }
     pthread_mutex_lock(&f->lock);
     bool set = set_arguments(f, nargs, args);
     cl_int code = set ? tpi_cl.EnqueueNDRangeKernel(s->queue, f->kernel, 3, NULL, all, group, 0, NULL, NULL) : 0;

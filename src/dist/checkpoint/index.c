@@ -195,8 +195,11 @@ static bool read_place(tpi_arena *a, const tp_saved *key, const tp_saved *info, 
         return false;
     int64_t count, first = tpi_items_named(items, name, &count);
     for (int64_t i = first; i < first + count; i++)
-        if (tpi_box_order(&wanted, &items->v[i].box) == 0)
-            items->v[i].file = file, items->v[i].at = at->as.number.as.i, items->v[i].bytes = bytes->as.number.as.i;
+        if (tpi_box_order(&wanted, &items->v[i].box) == 0) {
+            items->v[i].file = file;
+            items->v[i].at = at->as.number.as.i;
+            items->v[i].bytes = bytes->as.number.as.i;
+        }
     return true;
 }
 

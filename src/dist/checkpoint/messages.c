@@ -10,7 +10,8 @@
 bool tpi_messages_in(tpi_messages *t, tp_group *group) {
     *t = (tpi_messages){.group = group, .size = 1};
     if (!group && !tp_dist_world()) return true;
-    t->rank = tp_group_rank(group), t->size = tp_group_size(group);
+    t->rank = tp_group_rank(group);
+    t->size = tp_group_size(group);
     t->together = t->size > 1;
     return t->rank >= 0 || tpi_refuse(TP_ERR_VALUE, "argument 'group': this rank is not in it");
 }
@@ -76,8 +77,10 @@ static tp_tensor **gather_bytes(const tpi_messages *t, const void *data, size_t 
         memcpy(mine->data, data, n);
         if (tp_dist_wait(tp_dist_all_gather_into(t->group, counts, count)))
             all = empty_for(t, (const int64_t *)counts->data);
-        if (all && !tp_dist_wait(tp_dist_all_gather(t->group, (tp_tensors){all, t->size}, mine)))
-            release_all(all, t->size), all = NULL;
+        if (all && !tp_dist_wait(tp_dist_all_gather(t->group, (tp_tensors){all, t->size}, mine))) {
+            release_all(all, t->size);
+            all = NULL;
+        }
     }
     tp_release(mine);
     tp_release(counts);

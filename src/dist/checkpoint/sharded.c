@@ -17,7 +17,6 @@
 #include "io/checkpoint/checkpoint.h"
 #include "io/out.h"
 #include "tensor/storage.h"
-#include "tensor/named_errors.h"
 
 /* ---- The folder ---- */
 static bool make_folder(tpi_arena *a, const char *folder) {
@@ -153,7 +152,9 @@ static bool note_places(save *s, tp_saved *const *told) {
             if (!place || n != 3 || place[0] >= s->items.n)
                 return tpi_refuse(TP_ERR_IO, "rank %d told of a place that is none", rank);
             tpi_item *item = &s->items.v[place[0]];
-            item->file = file, item->at = place[1], item->bytes = place[2];
+            item->file = file;
+            item->at = place[1];
+            item->bytes = place[2];
         }
     }
     return true;

@@ -36,7 +36,10 @@ static bool parts_new(parts *p, tp_work *w, tp_dtype dtype, int64_t row_elements
     p->row_bytes = (row_elements * p->item + 63) / 64 * 64;
     p->rows = tpi_malloc(sizeof *p->rows * (size_t)n);
     p->room = p->rows ? tpi_malloc((size_t)(p->row_bytes * n) + 64) : NULL;
-    if (!p->room) return tpi_mfree(p->rows), false;
+    if (!p->room) {
+        tpi_mfree(p->rows);
+        return false;
+    }
     for (int i = 0; i < n; i++) p->rows[i] = p->room + i * p->row_bytes;
     return true;
 }

@@ -38,14 +38,20 @@ tpi_comm *tpi_comm_of(tp_group *g, tp_device device, int from, int to) {
                     .nccl = tpi_nccl_for((tp_device_type)device.type),
                     .from = from,
                     .to = to};
-    if (!driver->stream_new(device.index, -1, &c->stream)) return tpi_mfree(c), NULL;
+    if (!driver->stream_new(device.index, -1, &c->stream)) {
+        tpi_mfree(c);
+        return NULL;
+    }
     pthread_mutex_init(&c->lock, NULL);
     c->end = &c->first;
     pthread_mutex_lock(&g->lock);
     tpi_comm *meanwhile = find(g, device, from, to);
     for (const tpi_comm *other = g->comms; other && !meanwhile; other = other->next)
         c->nth += other->from == from && other->to == to;
-    if (!meanwhile) c->next = g->comms, g->comms = c;
+    if (!meanwhile) {
+        c->next = g->comms;
+        g->comms = c;
+    }
     pthread_mutex_unlock(&g->lock);
     if (meanwhile) tpi_comm_free(c);
     return meanwhile ? meanwhile : c;

@@ -4,10 +4,10 @@
 #include <taper/ddp.h>
 #include "autograd/glue.h"
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/memory.h"
 #include "dist/collective/group.h"
 #include "tensor/tensor.h"
-#include "tensor/named_errors.h"
 
 struct tp_ddp {
     tp_group *group;
@@ -88,7 +88,7 @@ static bool make_reducer(tp_ddp *d, int64_t bucket_bytes, bool find_unused) {
 }
 
 void tp_ddp_free(tp_ddp *d) {
-    if (!d) return;
+    if (!TPI_ENDS(d, "ddp", "a ddp")) return;
     for (int64_t i = 0; d->works && i < tp_reducer_buckets(d->reducer); i++) {
         if (d->works[i]) tp_work_wait(d->works[i], -1);
         tp_work_release(d->works[i]);
@@ -97,18 +97,20 @@ void tp_ddp_free(tp_ddp *d) {
     tp_state_free(d->parameters);
     tp_state_free(d->buffers);
     tpi_mfree(d->works);
-    tpi_mfree(d);
+    tpi_handle_mfree(d);
 }
 
 tp_ddp *tp_ddp_new_with(tp_module *net, const tp_ddp_options *options) {
     tp_ddp_options o = {0};
     if (options) tpi_take_options(&o, sizeof o, options, options->size);
-    if (!net) return tpi_fail(TP_ERR_TYPE, "argument 'net': expected a module, got NULL");
+    if (options && o.size <= 0) return NULL;
+    if (!tpi_given(net, __func__, "net", "a module")) return NULL;
     if (o.bucket_bytes < 0)
         return tpi_fail(TP_ERR_VALUE, "option 'bucket_bytes': expected 0 or more, got %lld", (long long)o.bucket_bytes);
     tp_ddp *d = tpi_malloc(sizeof *d);
     if (!d) return NULL;
     *d = (tp_ddp){.group = o.group, .parameters = tp_module_parameters(net), .buffers = tp_module_buffers(net)};
+    tpi_handle_made(d, "ddp");
     if (tp_ok() && broadcast_all(d, d->parameters) && broadcast_all(d, d->buffers) &&
         make_reducer(d, o.bucket_bytes, o.find_unused))
         return d;

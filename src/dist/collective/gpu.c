@@ -221,7 +221,9 @@ static bool launch(tp_work *w, tpi_comm *c) {
         ok && c->driver->capturing &&
         c->driver->capturing(w->device.index, c->stream); /* its event is part of a graph, and tells nothing */
     pthread_mutex_lock(&w->group->lock);
-    w->event = event, w->launched = ok, w->captured = captured;
+    w->event = event;
+    w->launched = ok;
+    w->captured = captured;
     if (captured) tpi_work_close(w, NULL, TP_OK);
     pthread_cond_broadcast(&w->group->changed);
     pthread_mutex_unlock(&w->group->lock);
@@ -278,7 +280,8 @@ void tpi_gpu_check(tp_work *w) {
 /* In a group whose ranks share a GPU. It keeps its number. */
 static bool by_host(tp_work *w) {
     pthread_mutex_lock(&w->group->lock);
-    w->gpu = false, w->about[0] = 0;
+    w->gpu = false;
+    w->about[0] = 0;
     pthread_mutex_unlock(&w->group->lock);
     if (!tpi_work_by_host(w) || !tpi_group_add(w)) return false;
     let_go(w);
@@ -321,7 +324,10 @@ tp_work *tpi_gpu_collective(tp_work *w) {
     pthread_mutex_lock(&g->launching);
     bool added = tpi_group_add(w), ok = added && run(w);
     pthread_mutex_unlock(&g->launching);
-    if (!added) return let_go(w), not_begun(w);
+    if (!added) {
+        let_go(w);
+        return not_begun(w);
+    }
     if (!ok) fail(w);
     return w;
 }
@@ -376,10 +382,16 @@ tp_work *tpi_gpu_message(tp_work *w) {
     int error = c->threaded ? 0 : pthread_create(&c->thread, NULL, direction_main, c);
     if (!error) c->threaded = true;
     atomic_fetch_add(&w->refs, error ? 1 : 2); /* the list's, the thread's */
-    if (!error) *c->end = w, c->end = &w->next;
+    if (!error) {
+        *c->end = w;
+        c->end = &w->next;
+    }
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->lock);
-    if (error) tpi_fail(TP_ERR_MEMORY, "cannot start the direction's thread: %s", strerror(error)), fail(w);
+    if (error) {
+        tpi_fail(TP_ERR_MEMORY, "cannot start the direction's thread: %s", strerror(error));
+        fail(w);
+    }
     return w;
 }
 
@@ -467,7 +479,10 @@ static bool broken(tp_group *g, char text[TPI_REASON_BYTES]) {
         bool asked = c->comm && c->nccl->async_error(c->comm, &error) == 0;
         found = asked && !tpi_comm_ok(c, error, "a collective of NCCL's");
         pthread_mutex_unlock(&c->lock);
-        if (found) snprintf(text, TPI_REASON_BYTES, "group '%s': %s", g->name, tp_error()), tp_error_clear();
+        if (found) {
+            snprintf(text, TPI_REASON_BYTES, "group '%s': %s", g->name, tp_error());
+            tp_error_clear();
+        }
     }
     pthread_mutex_unlock(&g->lock);
     return found;
@@ -489,7 +504,10 @@ bool tpi_gpu_trouble(tpi_job *job, char text[TPI_REASON_BYTES]) {
     tp_group *g;
     if (found) snprintf(text, TPI_REASON_BYTES, "%s", job->reason);
     for (int i = 0; !found && (g = group_at(job, i)); i++) {
-        if (g->comms) tpi_gpu_reap(g), found = broken(g, text);
+        if (g->comms) {
+            tpi_gpu_reap(g);
+            found = broken(g, text);
+        }
         tpi_group_release(g);
     }
     return found;

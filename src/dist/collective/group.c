@@ -11,7 +11,6 @@
 #include "dist/store/store.h"
 #include "dist/watch/watch.h"
 #include "tensor/tensor.h"
-#include "tensor/named_errors.h"
 
 /* ---- The list of works that wait, and what has been done (with the lock) ---- */
 static void list_add(tp_group *g, tp_work *w) { /* the oldest is first */
@@ -53,10 +52,15 @@ void tpi_work_begin(tp_work *w) {
 
 void tpi_work_close(tp_work *w, char *error, tp_code code) {
     tp_group *g = w->group;
-    w->failed = code != TP_OK, w->error = error, w->code = code;
+    w->failed = code != TP_OK;
+    w->error = error;
+    w->code = code;
     w->done = true;
     if (w->listed) list_remove(g, w);
-    if (w->number && w->number >= g->left && !w->failed) g->left = w->number, g->left_at = tpi_now();
+    if (w->number && w->number >= g->left && !w->failed) {
+        g->left = w->number;
+        g->left_at = tpi_now();
+    }
     pthread_cond_broadcast(&g->changed);
 }
 
@@ -134,7 +138,10 @@ static int id_of(tpi_job *job, int n, const int *ranks) {
 tp_group *tpi_group_open(tpi_job *job, int n, const int *ranks, double timeout, const char *name) {
     tp_group *g = tpi_malloc(sizeof *g);
     int *copy = g ? tpi_malloc(sizeof *copy * (size_t)(n ? n : 1)) : NULL;
-    if (!copy) return tpi_mfree(g), NULL;
+    if (!copy) {
+        tpi_mfree(g);
+        return NULL;
+    }
     *g = (tp_group){.refs = 1,
                     .job = job,
                     .id = id_of(job, n, ranks),

@@ -25,8 +25,12 @@ static leg *next_leg(tpi_round *r) {
     if (r->n == r->room) {
         int room = r->room ? r->room * 2 : 16;
         leg *more = tpi_realloc(r->legs, sizeof *more * (size_t)room);
-        if (!more) return r->ok = false, NULL;
-        r->legs = more, r->room = room;
+        if (!more) {
+            r->ok = false;
+            return NULL;
+        }
+        r->legs = more;
+        r->room = room;
     }
     return &r->legs[r->n];
 }
@@ -39,9 +43,10 @@ void tpi_round_send(tpi_round *r, int to, const void *data, int64_t bytes) {
     if (!l) return;
     void *request = g->job->engine->send(g->job->self, g->members, g->ranks[to], tpi_message_slot(g, r->channel, 0),
                                          label(r->work), data, bytes);
-    if (request)
-        *l = (leg){request, to, true, bytes}, r->n++;
-    else
+    if (request) {
+        *l = (leg){request, to, true, bytes};
+        r->n++;
+    } else
         r->ok = false;
 }
 
@@ -51,9 +56,10 @@ void tpi_round_recv(tpi_round *r, int from, void *data, int64_t bytes) {
     if (!l) return;
     void *request =
         g->job->engine->recv(g->job->self, g->members, g->ranks[from], tpi_message_slot(g, r->channel, 0), data, bytes);
-    if (request)
-        *l = (leg){request, from, false, bytes}, r->n++;
-    else
+    if (request) {
+        *l = (leg){request, from, false, bytes};
+        r->n++;
+    } else
         r->ok = false;
 }
 
@@ -98,7 +104,8 @@ bool tpi_round_end(tpi_round *r) {
         if (!finish(r, &r->legs[i])) r->ok = false;
     }
     tpi_mfree(r->legs);
-    r->legs = NULL, r->n = r->room = 0;
+    r->legs = NULL;
+    r->n = r->room = 0;
     if (r->ok) return true;
     if (tp_ok()) tpi_refuse_engine(job);
     return false;

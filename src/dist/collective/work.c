@@ -11,7 +11,6 @@
 #include "dist/engine/net.h"
 #include "dist/collective/reduce.h"
 #include "tensor/tensor.h"
-#include "tensor/named_errors.h"
 
 static _Thread_local char place_now[TPI_PLACE_BYTES];
 
@@ -177,7 +176,10 @@ tp_work *tp_dist_all_reduce(tp_group *g, tp_tensor *t, tp_reduce_op op) {
 tp_work *tp_dist_reduce(tp_group *g, tp_tensor *t, tp_reduce_op op, int root) {
     if (!(g = group_of(g)) || !check_root(g, root, "dst") || (t && !check_op(g, t, op))) return NULL;
     tp_work *w = new_work(g, TPI_REDUCE, one(&t), none);
-    if (w) w->op = op, w->root = root;
+    if (w) {
+        w->op = op;
+        w->root = root;
+    }
     return submit(w);
 }
 
@@ -345,10 +347,14 @@ static tp_work *start(tp_work *w, int peer, int64_t tag) {
     if (!w) return NULL;
     tp_group *g = w->group;
     const tpi_engine *engine = g->job->engine;
-    w->root = peer, w->tag = tag;
+    w->root = peer;
+    w->tag = tag;
     tpi_group_reap(g);
     if (tpi_gpu_serves(w)) return tpi_gpu_message(w);
-    if (!tpi_work_by_host(w)) return tp_work_release(w), NULL;
+    if (!tpi_work_by_host(w)) {
+        tp_work_release(w);
+        return NULL;
+    }
     tp_tensor *t = w->kind == TPI_SEND ? w->in->flat : w->out->flat;
     int64_t bytes = t->numel * (int64_t)tpi_itemsize(t);
     uint64_t slot = tpi_message_slot(g, TPI_CHANNEL_MESSAGE, tag);
@@ -383,6 +389,9 @@ tp_work *tp_dist_recv(tp_group *g, tp_tensor *t, int from, int64_t tag) {
     if (!(g = group_of(g)) || (from >= 0 && !check_root(g, from, "src")) || !check_tag(tag)) return NULL;
     if (from == g->rank) return tpi_fail(TP_ERR_VALUE, "argument 'src': rank %d cannot receive from itself", from);
     tp_work *w = new_work(g, TPI_RECV, none, one(&t));
-    if (w && (!check_written(one(&t)) || !check_source(w, from))) return tp_work_release(w), NULL;
+    if (w && (!check_written(one(&t)) || !check_source(w, from))) {
+        tp_work_release(w);
+        return NULL;
+    }
     return start(w, from, tag);
 }

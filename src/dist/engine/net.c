@@ -84,12 +84,17 @@ static socklen_t socket_address(const char *text, int port, struct sockaddr_stor
     struct sockaddr_in6 *six = (struct sockaddr_in6 *)to;
     memset(to, 0, sizeof *to);
     if (strcmp(text, "*") != 0 && inet_pton(AF_INET, text, &four->sin_addr) == 1) {
-        four->sin_family = AF_INET, four->sin_port = htons((uint16_t)port);
+        four->sin_family = AF_INET;
+        four->sin_port = htons((uint16_t)port);
         return sizeof *four;
     }
     memset(to, 0, sizeof *to);
-    if (strcmp(text, "*") != 0 && inet_pton(AF_INET6, text, &six->sin6_addr) != 1) return errno = EINVAL, 0;
-    six->sin6_family = AF_INET6, six->sin6_port = htons((uint16_t)port);
+    if (strcmp(text, "*") != 0 && inet_pton(AF_INET6, text, &six->sin6_addr) != 1) {
+        errno = EINVAL;
+        return 0;
+    }
+    six->sin6_family = AF_INET6;
+    six->sin6_port = htons((uint16_t)port);
     return sizeof *six;
 }
 
@@ -174,7 +179,10 @@ static tpi_recognised connect_in_turn(const char *host, const int *ports, int n,
     for (int i = 0; i < n; i++) {
         *fd = connect_any(host, ports[i], deadline, why);
         if (*fd >= 0) found = r->known(*fd, r, why);
-        if (*fd >= 0 && found == TPI_IS_KNOWN) return *which = i, found;
+        if (*fd >= 0 && found == TPI_IS_KNOWN) {
+            *which = i;
+            return found;
+        }
         if (*fd >= 0) stranger = *why;
         tpi_net_close(*fd);
         if (n > 1 && tpi_now() >= deadline) break;
@@ -219,9 +227,10 @@ int tpi_net_connect(const char *host, const int *ports, int n, int *which, doubl
 bool tpi_net_send(int fd, const void *data, size_t bytes, double deadline) {
     for (const char *at = data; bytes;) {
         ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n > 0)
-            at += n, bytes -= (size_t)n;
-        else if (n < 0 && errno != EINTR && (errno != EAGAIN || !tpi_net_wait(fd, POLLOUT, deadline)))
+        if (n > 0) {
+            at += n;
+            bytes -= (size_t)n;
+        } else if (n < 0 && errno != EINTR && (errno != EAGAIN || !tpi_net_wait(fd, POLLOUT, deadline)))
             return false;
     }
     return true;
@@ -230,9 +239,10 @@ bool tpi_net_send(int fd, const void *data, size_t bytes, double deadline) {
 bool tpi_net_recv(int fd, void *data, size_t bytes, double deadline) {
     for (char *at = data; bytes;) {
         ssize_t n = recv(fd, at, bytes, MSG_DONTWAIT);
-        if (n > 0)
-            at += n, bytes -= (size_t)n;
-        else if (n == 0 || (errno != EINTR && (errno != EAGAIN || !tpi_net_wait(fd, POLLIN, deadline))))
+        if (n > 0) {
+            at += n;
+            bytes -= (size_t)n;
+        } else if (n == 0 || (errno != EINTR && (errno != EAGAIN || !tpi_net_wait(fd, POLLIN, deadline))))
             return false;
     }
     return true;

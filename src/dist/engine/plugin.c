@@ -14,7 +14,6 @@
 #include <taper/dist.h>
 #include "base/error.h"
 #include "dist/collective/nccl.h"
-#include "tensor/named_errors.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

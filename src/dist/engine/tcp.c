@@ -135,7 +135,8 @@ static bool begin_message(engine *e, int from) { /* its head has come */
 static void end_message(engine *e, int from) {
     peer *p = &e->peers[from];
     post *into = p->into;
-    p->into = NULL, p->read = 0;
+    p->into = NULL;
+    p->read = 0;
     if (p->expected)
         finish_post(e, into, from, &p->in);
     else
@@ -153,7 +154,10 @@ static bool take(engine *e, int from) { /* what the socket has, up to a turn's w
         if (n < 0) return errno == EAGAIN || errno == EINTR;
         p->read += (size_t)n;
         taken += (size_t)n;
-        if (in_head && p->read == whole && !begin_message(e, from)) return tp_error_clear(), false;
+        if (in_head && p->read == whole && !begin_message(e, from)) {
+            tp_error_clear();
+            return false;
+        }
         if (p->read >= sizeof p->in && p->read == sizeof p->in + (size_t)p->in.bytes) end_message(e, from);
     }
     return true;
@@ -262,7 +266,10 @@ static void *tcp_send(void *self, void *members, int to, uint64_t slot, uint64_t
         post *copy = own_post(to, &p->head);
         ok = copy;
         if (ok && bytes) memcpy(copy->data, data, (size_t)bytes);
-        if (ok) deliver(e, copy, to), finish_post(e, p, to, &p->head);
+        if (ok) {
+            deliver(e, copy, to);
+            finish_post(e, p, to, &p->head);
+        }
     } else if (ok && e->peers[to].fd < 0) {
         ok = false;
     } else if (ok) {
@@ -367,7 +374,10 @@ static bool call_others(engine *e, double deadline) {
         hello h = {.number = strtoull(text, &address, 10), .rank = e->rank};
         int fd = tpi_door_knock(address + 1, TPI_FOR_ENGINE, deadline);
         if (fd < 0) return false;
-        if (!tpi_net_send(fd, &h, sizeof h, deadline)) return tpi_net_close(fd), fail(e, "rank %d hung up", r);
+        if (!tpi_net_send(fd, &h, sizeof h, deadline)) {
+            tpi_net_close(fd);
+            return fail(e, "rank %d hung up", r);
+        }
         e->peers[r].fd = fd;
     }
     return true;
@@ -390,9 +400,10 @@ static bool hear(engine *e, caller *c, uint64_t number, int *missing) {
     bool whole = c->have == sizeof *h, gone = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
     if (!whole && !gone && tpi_now() - c->since < 5) return true;
     bool known = whole && h->number == number && h->rank > e->rank && h->rank < e->size && e->peers[h->rank].fd < 0;
-    if (known)
-        e->peers[h->rank].fd = c->fd, --*missing;
-    else
+    if (known) {
+        e->peers[h->rank].fd = c->fd;
+        --*missing;
+    } else
         tpi_net_close(c->fd);
     return false;
 }
@@ -449,7 +460,10 @@ static bool find_others(engine *e, reception *all) {
 static void *tcp_open(const tpi_engine_host *host) {
     engine *e = tpi_malloc(sizeof *e + sizeof(peer) * (size_t)host->size);
     struct pollfd *polls = e ? tpi_malloc(sizeof *polls * (size_t)(host->size + 1)) : NULL;
-    if (!polls) return tpi_mfree(e), NULL;
+    if (!polls) {
+        tpi_mfree(e);
+        return NULL;
+    }
     memset(e, 0, sizeof *e + sizeof(peer) * (size_t)host->size);
     *e = (engine){.rank = host->rank, .size = host->size, .host = *host, .polls = polls, .wake = {-1, -1}};
     for (int i = 0; i < e->size; i++) e->peers[i].fd = -1;

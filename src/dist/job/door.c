@@ -242,7 +242,10 @@ int tpi_door_admit(tpi_door *d, struct pollfd *polls) {
         tpi_proof_result r = polls[d->n + i].revents ? tpi_proof_step(&one->proof, one->fd) : TPI_UNFINISHED;
         if (r == TPI_UNFINISHED && now - one->since < limit_of(d)) continue;
         int fd = one->fd;
-        if (r == TPI_PROVEN) return d->strangers[i] = d->strangers[--d->nstrangers], fd;
+        if (r == TPI_PROVEN) {
+            d->strangers[i] = d->strangers[--d->nstrangers];
+            return fd;
+        }
         if (r != TPI_UNFINISHED) report_refusal(d, fd, r);
         show_out(d, i);
     }

@@ -15,7 +15,6 @@
 #include "dist/job/secret.h"
 #include "dist/store/store.h"
 #include "dist/watch/watch.h"
-#include "tensor/named_errors.h"
 
 tpi_job *tpi_job_now;
 static tp_group *world;
@@ -175,7 +174,8 @@ static bool settle_address(tpi_job *job) {
     else
         snprintf(job->address, sizeof job->address, "%s",
                  job->rank == 0 && store->host && *store->host ? store->host : tpi_net_host());
-    job->host.listen = job->listen, job->host.address = job->address;
+    job->host.listen = job->listen;
+    job->host.address = job->address;
     return true;
 }
 
@@ -341,7 +341,8 @@ void tp_dist_end(void) {
     if (!job) return;
     bool in_order = !job->failed;
     if (job->pid != getpid()) { /* threads and connections are the parent's */
-        tpi_job_now = NULL, world = NULL;
+        tpi_job_now = NULL;
+        world = NULL;
         return;
     }
     for (tp_group *g = job->all; g; g = g->next) tpi_group_end_thread(g);

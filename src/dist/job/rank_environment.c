@@ -6,7 +6,6 @@
 #include "autograd/glue.h"
 #include "base/error.h"
 #include "dist/job/rank_environment.h"
-#include "tensor/named_errors.h"
 
 typedef struct launcher {
     const char *name;
@@ -51,7 +50,10 @@ static int slurm_tasks_here(void) {
         char *end;
         int tasks = (int)strtol(at, &end, 10), times = 1;
         if (end == at) return -1;
-        if (end[0] == '(' && end[1] == 'x') times = (int)strtol(end + 2, &end, 10), end += *end == ')';
+        if (end[0] == '(' && end[1] == 'x') {
+            times = (int)strtol(end + 2, &end, 10);
+            end += *end == ')';
+        }
         if (node < times) return tasks;
         node -= times;
         at = *end == ',' ? end + 1 : NULL;

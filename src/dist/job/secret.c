@@ -26,9 +26,10 @@ static struct {
 bool tpi_random_bytes(void *bytes, size_t n) {
     for (char *at = bytes; n;) {
         ssize_t got = getrandom(at, n, 0);
-        if (got > 0)
-            at += got, n -= (size_t)got;
-        else if (got == 0 || errno != EINTR)
+        if (got > 0) {
+            at += got;
+            n -= (size_t)got;
+        } else if (got == 0 || errno != EINTR)
             return tpi_refuse(TP_ERR_RUNTIME, "the system gave no random bytes: %s", strerror(errno));
     }
     return true;
@@ -123,7 +124,10 @@ static bool make_private(const char *path) {
     bool ok = fd >= 0 && write(fd, text, sizeof text - 1) == (ssize_t)(sizeof text - 1) && fsync(fd) == 0;
     ok = ok && (link(own, path) == 0 || errno == EEXIST);
     int error = errno;
-    if (fd >= 0) close(fd), unlink(own);
+    if (fd >= 0) {
+        close(fd);
+        unlink(own);
+    }
     return ok || tpi_refuse(TP_ERR_IO, "the job's secret cannot be kept in '%s': %s", path, strerror(error));
 }
 
@@ -189,13 +193,17 @@ static tpi_proof_result answer_hello(tpi_proof *p, int fd) {
     if (memcmp(h.magic, magic, sizeof magic) != 0 || h.purpose != (uint32_t)p->purpose) return TPI_NO_PEER;
     challenge c = {.purpose = h.purpose, .flags = p->key.known ? KNOWS_SECRET : 0};
     memcpy(c.magic, magic, sizeof magic);
-    if (!tpi_random_bytes(c.nonce, sizeof c.nonce)) return tp_error_clear(), TPI_NO_PEER;
+    if (!tpi_random_bytes(c.nonce, sizeof c.nonce)) {
+        tp_error_clear();
+        return TPI_NO_PEER;
+    }
     if (p->key.known) {
         sign(&p->key, "server", p->purpose, h.nonce, c.nonce, c.proof);
         sign(&p->key, "client", p->purpose, h.nonce, c.nonce, p->expected);
     }
     if (send(fd, &c, sizeof c, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof c) return TPI_NO_PEER;
-    p->challenged = true, p->have = 0;
+    p->challenged = true;
+    p->have = 0;
     if (p->key.known && !(h.flags & KNOWS_SECRET)) return TPI_NO_SECRET_THERE;
     if (!p->key.known) return h.flags & KNOWS_SECRET ? TPI_NO_SECRET_HERE : TPI_PROVEN;
     return TPI_UNFINISHED;
@@ -232,7 +240,10 @@ tpi_proof_result tpi_prove(int fd, tpi_purpose purpose, const tpi_key *key, doub
     challenge c;
     uint8_t proof[TPI_SHA256_BYTES];
     memcpy(h.magic, magic, sizeof magic);
-    if (!tpi_random_bytes(h.nonce, sizeof h.nonce)) return tp_error_clear(), TPI_NO_PEER;
+    if (!tpi_random_bytes(h.nonce, sizeof h.nonce)) {
+        tp_error_clear();
+        return TPI_NO_PEER;
+    }
     if (!tpi_net_send(fd, &h, sizeof h, deadline) || !tpi_net_recv(fd, &c, sizeof c, deadline)) return TPI_NO_PEER;
     if (memcmp(c.magic, magic, sizeof magic) != 0 || c.purpose != (uint32_t)purpose) return TPI_NO_PEER;
     if (!key->known) return c.flags & KNOWS_SECRET ? TPI_NO_SECRET_HERE : TPI_PROVEN;

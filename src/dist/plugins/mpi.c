@@ -82,7 +82,9 @@ static members *members_new(engine *e, MPI_Comm comm, int n, const int *ranks) {
     int size = e->host.size;
     members *m = calloc(1, sizeof *m + sizeof(int) * (size_t)(size + n));
     if (!m) return NULL;
-    m->comm = comm, m->n = n, m->size = size;
+    m->comm = comm;
+    m->n = n;
+    m->size = size;
     for (int i = 0; i < size; i++) m->place[i] = -1;
     for (int i = 0; i < n; i++) {
         int rank = ranks ? ranks[i] : i;
@@ -212,7 +214,10 @@ static tpi_engine_result mpi_reduce(void *self, void *group, void *data, int64_t
     MPI_Type_size(type, &size);
     /* Not in place: MPICH 4.0 reads the constant that says so as an address where the root is not the first rank. */
     char *sum = here ? malloc((size_t)(count < CHUNK ? count : CHUNK) * (size_t)size + 1) : NULL;
-    if (here && !sum) return e->host.fail(e->host.context, "no memory for a reduction's result"), TPI_ENGINE_FAILED;
+    if (here && !sum) {
+        e->host.fail(e->host.context, "no memory for a reduction's result");
+        return TPI_ENGINE_FAILED;
+    }
     for (int64_t from = 0; ok && from < count; from += CHUNK) {
         int n = (int)(count - from < CHUNK ? count - from : CHUNK);
         char *at = (char *)data + from * size;
@@ -260,7 +265,8 @@ static MPI_Datatype message_type(const request *r, const void *data) {
     MPI_Get_address(r->head, &at[0]);
     MPI_Get_address(data, &at[1]);
     at[2] = MPI_Aint_add(at[1], (MPI_Aint)(r->bytes - lengths[2]));
-    types[0] = types[2] = MPI_BYTE, types[1] = chunk;
+    types[0] = types[2] = MPI_BYTE;
+    types[1] = chunk;
     MPI_Type_create_struct(3, lengths, at, types, &type);
     MPI_Type_commit(&type);
     MPI_Type_free(&chunk);
@@ -365,7 +371,10 @@ static void *mpi_open(const tpi_engine_host *host) {
     MPI_Finalized(&over);
     MPI_Initialized(&there);
     if (over) host->fail(host->context, "MPI has been finalised: a process can use it once");
-    if (over) return free(e), NULL;
+    if (over) {
+        free(e);
+        return NULL;
+    }
     if (!there) {
         MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
         if (!began) atexit(at_exit);
@@ -374,7 +383,10 @@ static void *mpi_open(const tpi_engine_host *host) {
         MPI_Query_thread(&level);
     e->threads = level == MPI_THREAD_MULTIPLE;
     int error = MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    if (result(e, error, "MPI_Comm_dup") != TPI_ENGINE_DONE) return free(e), NULL;
+    if (result(e, error, "MPI_Comm_dup") != TPI_ENGINE_DONE) {
+        free(e);
+        return NULL;
+    }
     MPI_Comm_rank(comm, &e->host.rank);
     MPI_Comm_size(comm, &e->host.size);
     e->all = members_new(e, comm, e->host.size, NULL);
@@ -385,7 +397,8 @@ static void *mpi_open(const tpi_engine_host *host) {
 
 static void mpi_place(void *self, int *rank, int *size) {
     engine *e = self;
-    *rank = e->host.rank, *size = e->host.size;
+    *rank = e->host.rank;
+    *size = e->host.size;
 }
 
 static const tpi_engine here = {.version = TPI_ENGINE_VERSION,

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/memory.h"
 #include "dist/engine/net.h"
-#include "tensor/named_errors.h"
 
 enum { SLICE_MS = 250 }; /* of waiting, between looks at whether the program was interrupted */
 
@@ -25,6 +25,7 @@ tp_store *tpi_store_new(size_t bytes, const tpi_store_kind *kind, double timeout
     if (!s) return NULL;
     memset(s, 0, bytes);
     *s = (tp_store){.refs = 1, .kind = kind, .timeout = timeout > 0 ? timeout : 300};
+    tpi_handle_made(s, "store");
     return s;
 }
 
@@ -34,9 +35,9 @@ tp_store *tp_store_retain(tp_store *s) {
 }
 
 void tp_store_release(tp_store *s) {
-    if (!s || atomic_fetch_sub(&s->refs, 1) != 1) return;
+    if (!TPI_ENDS(s, "store", "a store") || atomic_fetch_sub(&s->refs, 1) != 1) return;
     s->kind->free(s);
-    tpi_mfree(s);
+    tpi_handle_mfree(s);
 }
 
 /* ---- Requests ---- */
@@ -78,7 +79,8 @@ static bool await(tp_store *s, enum tpi_store_op op, const char *key, double dea
 bool tp_store_get(tp_store *s, const char *key, char **data, size_t *n) {
     tpi_bytes out;
     if (!given(s, key) || !await(s, TPI_STORE_GET, key, tpi_now() + s->timeout, &out)) return false;
-    *data = out.data, *n = out.n;
+    *data = out.data;
+    *n = out.n;
     return true;
 }
 
@@ -109,7 +111,10 @@ bool tp_store_compare_set(tp_store *s, const char *key, const void *expected, si
     if (fresh_bytes) memcpy(both + sizeof length + expected_bytes, fresh, fresh_bytes);
     bool ok = ask(s, TPI_STORE_CAS, key, both, sizeof length + expected_bytes + fresh_bytes, &out) == TPI_STORE_DONE;
     tpi_mfree(both);
-    if (ok) *data = out.data, *n = out.n;
+    if (ok) {
+        *data = out.data;
+        *n = out.n;
+    }
     return ok;
 }
 
@@ -137,7 +142,8 @@ int64_t tp_store_count(tp_store *s) {
 bool tp_store_keys(tp_store *s, char **data, size_t *n) {
     tpi_bytes out;
     if (!given(s, "") || ask(s, TPI_STORE_KEYS, "", NULL, 0, &out) != TPI_STORE_DONE) return false;
-    *data = out.data, *n = out.n;
+    *data = out.data;
+    *n = out.n;
     return true;
 }
 
@@ -150,7 +156,8 @@ bool tp_store_queue_pop(tp_store *s, const char *key, double timeout, char **dat
     tpi_bytes out;
     if (!given(s, key) || !await(s, TPI_STORE_POP, key, tpi_now() + (timeout >= 0 ? timeout : s->timeout), &out))
         return false;
-    *data = out.data, *n = out.n;
+    *data = out.data;
+    *n = out.n;
     return true;
 }
 
@@ -265,6 +272,8 @@ tp_store *tp_store_prefix(const char *prefix, tp_store *inner) {
     p->n = n;
     snprintf(p->prefix, n + 1, "%s/", prefix);
     memcpy(p->store.listen, inner->listen, sizeof inner->listen);
-    p->store.port = inner->port, p->store.host = inner->host, p->store.path = inner->path;
+    p->store.port = inner->port;
+    p->store.host = inner->host;
+    p->store.path = inner->path;
     return &p->store;
 }

@@ -13,7 +13,6 @@
 #include "dist/engine/net.h"
 #include "dist/store/store.h"
 #include <pthread.h>
-#include "tensor/named_errors.h"
 
 typedef struct file_store {
     tp_store store;
@@ -33,7 +32,11 @@ static bool read_all(int fd, char *data, size_t n, int64_t at) {
     while (n) {
         ssize_t got = pread(fd, data, n, at);
         if (got <= 0 && (got == 0 || errno != EINTR)) return false;
-        if (got > 0) data += got, n -= (size_t)got, at += got;
+        if (got > 0) {
+            data += got;
+            n -= (size_t)got;
+            at += got;
+        }
     }
     return true;
 }
@@ -42,7 +45,11 @@ static bool write_all(int fd, const char *data, size_t n, int64_t at) {
     while (n) {
         ssize_t put = pwrite(fd, data, n, at);
         if (put < 0 && errno != EINTR) return false;
-        if (put > 0) data += put, n -= (size_t)put, at += put;
+        if (put > 0) {
+            data += put;
+            n -= (size_t)put;
+            at += put;
+        }
     }
     return true;
 }

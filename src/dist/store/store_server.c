@@ -82,13 +82,17 @@ static void forget_request(tpi_store_server *s, client *c) {
     tpi_mfree(c->in);
     tpi_mfree(c->refused);
     c->in = c->refused = NULL;
-    c->room = c->have = 0, c->until = 0;
+    c->room = c->have = 0;
+    c->until = 0;
 }
 
 static void forget_answer(tpi_store_server *s, client *c) {
     tpi_table_drop(&s->table, c->shared);
     tpi_mfree(c->own);
-    c->shared = NULL, c->own = NULL, c->answering = false, c->sent = 0;
+    c->shared = NULL;
+    c->own = NULL;
+    c->answering = false;
+    c->sent = 0;
 }
 
 static void drop(tpi_store_server *s, int i) {
@@ -105,8 +109,12 @@ static bool make_room(tpi_store_server *s) {
     client *clients = tpi_realloc(s->clients, sizeof *clients * (size_t)room);
     if (clients) s->clients = clients;
     struct pollfd *polls = clients ? tpi_realloc(s->polls, sizeof *polls * (size_t)(room + 1 + TPI_DOOR_POLLS)) : NULL;
-    if (!polls) return tp_error_clear(), false;
-    s->polls = polls, s->room = room;
+    if (!polls) {
+        tp_error_clear();
+        return false;
+    }
+    s->polls = polls;
+    s->room = room;
     return true;
 }
 
@@ -134,7 +142,10 @@ static bool send_answer(tpi_store_server *s, client *c) {
 static bool answer(tpi_store_server *s, client *c, enum tpi_store_answer status, tpi_value *shared, char *own,
                    size_t n) {
     forget_request(s, c); /* a client sends its next request when it has the answer */
-    c->shared = shared, c->own = own, c->answering = true, c->sent = 0;
+    c->shared = shared;
+    c->own = own;
+    c->answering = true;
+    c->sent = 0;
     c->reply = (tpi_store_reply){.status = status == TPI_STORE_FULL ? TPI_STORE_FAILED : status, .bytes = n};
     return send_answer(s, c);
 }
@@ -190,9 +201,13 @@ static bool make_body_room(tpi_store_server *s, client *c, size_t body) {
         return c->refused;
     }
     char *in = tpi_realloc(c->in, room);
-    if (!in) return tp_error_clear(), false;
+    if (!in) {
+        tp_error_clear();
+        return false;
+    }
     s->incoming += room - c->room;
-    c->in = in, c->room = room;
+    c->in = in;
+    c->room = room;
     return true;
 }
 
@@ -217,7 +232,8 @@ static bool take(tpi_store_server *s, client *c) {
             return false;
         if (n == 0) return false;
         if (n < 0) return errno == EAGAIN || errno == EINTR;
-        c->have += (size_t)n, taken += (size_t)n;
+        c->have += (size_t)n;
+        taken += (size_t)n;
         if (in_head && c->have == sizeof c->head && !check_head(s, c)) return false;
     }
     return true;

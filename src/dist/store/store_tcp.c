@@ -11,7 +11,6 @@
 #include "dist/engine/net.h"
 #include "dist/store/store.h"
 #include "dist/store/store_server.h"
-#include "tensor/named_errors.h"
 
 typedef tpi_store_request request;
 typedef tpi_store_reply reply;
@@ -40,7 +39,10 @@ static char *receive(tcp_store *t, size_t bytes, double deadline) {
     for (size_t have = 0; value && have < bytes; have = room, room = 2 * room < bytes ? 2 * room : bytes) {
         char *more = tpi_realloc(value, room + 1);
         if (more) value = more;
-        if (!more || !tpi_net_recv(t->fd, value + have, room - have, deadline)) return tpi_mfree(value), NULL;
+        if (!more || !tpi_net_recv(t->fd, value + have, room - have, deadline)) {
+            tpi_mfree(value);
+            return NULL;
+        }
     }
     if (value) value[bytes] = 0;
     return value;
@@ -102,7 +104,10 @@ static tcp_store *client_new(const char *host, int port, double timeout) {
     tcp_store *t = (tcp_store *)tpi_store_new(sizeof *t + n, &kind, timeout);
     if (!t) return NULL;
     memcpy(t->host, host, n);
-    t->store.host = t->host, t->store.port = port, t->fd = -1, t->pid = getpid();
+    t->store.host = t->host;
+    t->store.port = port;
+    t->fd = -1;
+    t->pid = getpid();
     pthread_mutex_init(&t->lock, NULL);
     return t;
 }
@@ -110,7 +115,10 @@ static tcp_store *client_new(const char *host, int port, double timeout) {
 /* Where this process listens for others of the same store: one that serves it where the store does, or at the interface
  * that is named for what ranks exchange. */
 static tp_store *connected(tcp_store *t) {
-    if (t->fd < 0) return tp_store_release(&t->store), NULL;
+    if (t->fd < 0) {
+        tp_store_release(&t->store);
+        return NULL;
+    }
     char own[64] = "";
     if (!tpi_net_own_address(t->fd, own, sizeof own)) own[0] = 0;
     char named[TPI_LISTEN_BYTES];

@@ -38,7 +38,8 @@ static bool grow(tpi_table *t) {
             wider[to] = e;
         }
     tpi_mfree(t->buckets);
-    t->buckets = wider, t->nbuckets = n;
+    t->buckets = wider;
+    t->nbuckets = n;
     return true;
 }
 
@@ -79,7 +80,10 @@ static enum tpi_store_answer put(tpi_table *t, const char *key, size_t key_bytes
     if (na) memcpy(value->data, a, na);
     if (nb) memcpy(value->data + na, b, nb);
     if (!e) {
-        if (!(e = tpi_malloc(sizeof *e + key_bytes))) return tpi_mfree(value), TPI_STORE_FAILED;
+        if (!(e = tpi_malloc(sizeof *e + key_bytes))) {
+            tpi_mfree(value);
+            return TPI_STORE_FAILED;
+        }
         *e = (entry){.key_bytes = key_bytes};
         memcpy(e->key, key, key_bytes);
         *at = e;

@@ -30,7 +30,10 @@ static tp_work *find_work(tpi_job *job, int group, int64_t number,
         if (g->id != group) continue;
         pthread_mutex_lock(&g->lock);
         for (tp_work *work = g->waiting; work; work = work->next_waiting)
-            if ((work->number ? work->number : INT64_MAX) == number) return *of = g, work;
+            if ((work->number ? work->number : INT64_MAX) == number) {
+                *of = g;
+                return work;
+            }
         pthread_mutex_unlock(&g->lock);
     }
     return NULL;
@@ -101,8 +104,10 @@ void tpi_answered(tpi_watch *w, const tpi_question *q, const char *who) {
         answer_own(w, q, who);
     else if (*q->what)
         time_is_up(w, q, who);
-    else
-        w->asked = 0, stalled(w, q, who);
+    else {
+        w->asked = 0;
+        stalled(w, q, who);
+    }
 }
 
 /* ---- Rank 0: answering ---- */
@@ -154,7 +159,10 @@ void tpi_look_at_inquests(tpi_watch *w) {
             at = &i->next;
             continue;
         }
-        if (!fresh) tpi_watch_tell_state(w), fresh = true; /* rank 0's own */
+        if (!fresh) { /* rank 0's own */
+            tpi_watch_tell_state(w);
+            fresh = true;
+        }
         *at = i->next;
         answer(w, i->asker, &i->q, i->ranks, i->since);
         tpi_mfree(i);
@@ -228,7 +236,10 @@ static void ask(tpi_watch *w, const tpi_question *q, const int32_t *ranks) {
 static int32_t *awaited(const tp_group *g, const tp_work *work, tpi_question *q) {
     bool message = !work->number;
     int32_t *list = tpi_malloc(sizeof *list * (size_t)g->n);
-    if (!list) return tp_error_clear(), NULL;
+    if (!list) {
+        tp_error_clear();
+        return NULL;
+    }
     *q = (tpi_question){.group = g->id, .number = message ? INT64_MAX : work->number};
     for (int i = 0; i < g->n; i++)
         if (message ? i == work->root || (work->root < 0 && i != g->rank) : i != g->rank) list[q->n++] = g->ranks[i];
@@ -306,15 +317,21 @@ void tpi_watch_ask(tp_work *work, char *text, size_t room) {
     q.id = ++ids;
     pthread_mutex_lock(&w->own.turn);
     pthread_mutex_lock(&w->own.lock);
-    w->own.q = q, w->own.ranks = ranks, w->own.text = text, w->own.room = room;
-    w->own.wanted = true, w->own.done = false;
+    w->own.q = q;
+    w->own.ranks = ranks;
+    w->own.text = text;
+    w->own.room = room;
+    w->own.wanted = true;
+    w->own.done = false;
     ssize_t ignored = write(w->wake[1], "", 1);
     (void)ignored;
     struct timespec until = tpi_until(tpi_now() + 2 * INQUEST);
     while (!w->own.done)
         if (pthread_cond_timedwait(&w->own.answered, &w->own.lock, &until) == ETIMEDOUT) break;
     if (!w->own.done) snprintf(text, room, " Rank 0, which keeps the list of who is where, does not answer.");
-    w->own.wanted = false, w->own.text = NULL, w->own.ranks = NULL;
+    w->own.wanted = false;
+    w->own.text = NULL;
+    w->own.ranks = NULL;
     pthread_mutex_unlock(&w->own.lock);
     pthread_mutex_unlock(&w->own.turn);
     tpi_mfree(ranks);

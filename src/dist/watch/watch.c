@@ -36,7 +36,8 @@ static struct {
 } listener_of = {NULL, NULL, 6};
 
 void tp_dist_set_watcher(void (*report)(const char *text), void (*end)(const char *text), double grace) {
-    listener_of.report = report, listener_of.end = end;
+    listener_of.report = report;
+    listener_of.end = end;
     if (grace > 0) listener_of.grace = grace;
 }
 
@@ -77,8 +78,12 @@ static int take(tpi_link *l) {
         if (l->have + 1 >= l->room && !(l->room >= want + 1)) { /* twice what has come, and not more than the whole */
             size_t room = l->room ? 2 * l->room : FIRST_ROOM;
             char *in = tpi_realloc(l->in, room < want + 1 || l->have < sizeof h ? room : want + 1);
-            if (!in) return tp_error_clear(), -1;
-            l->in = in, l->room = room < want + 1 || l->have < sizeof h ? room : want + 1;
+            if (!in) {
+                tp_error_clear();
+                return -1;
+            }
+            l->in = in;
+            l->room = room < want + 1 || l->have < sizeof h ? room : want + 1;
         }
         size_t fits = l->room - 1 < want ? l->room - 1 : want;
         ssize_t n = recv(l->fd, l->in + l->have, fits - l->have, 0);
@@ -130,7 +135,8 @@ static void rank_died(watch *w, int rank) {
     if (w->list->ranks[rank].presence != TPI_HERE) return;
     w->list->ranks[rank].presence = TPI_DEAD;
     if (w->failed_at > 0 || w->dead >= 0) return;
-    w->dead = rank, w->dead_since = tpi_now();
+    w->dead = rank;
+    w->dead_since = tpi_now();
     tpi_watch_tell_all(w, TPI_TELL, "", rank);
 }
 
@@ -139,15 +145,17 @@ static tpi_rank_status standing_of(tp_group *g) {
     tpi_rank_status s = {.group = g->id};
     char message[TPI_ABOUT_BYTES] = "", place[TPI_PLACE_BYTES] = "";
     pthread_mutex_lock(&g->lock);
-    s.entered = g->entered, s.left = g->left;
+    s.entered = g->entered;
+    s.left = g->left;
     memcpy(s.about, g->last, sizeof s.about);
     memcpy(s.place, g->place, sizeof s.place);
     double now = tpi_now();
     s.since = g->left_at > 0 ? now - g->left_at : 0;
     for (const tp_work *work = g->waiting; work; work = work->next_waiting)
-        if (work->number && s.waits != TPI_WAITS_FOR_ALL)
-            s.waits = TPI_WAITS_FOR_ALL, s.since = now - work->since; /* the oldest */
-        else if (!work->number && !s.waits && now - work->awaited < 0.5) {
+        if (work->number && s.waits != TPI_WAITS_FOR_ALL) { /* the oldest */
+            s.waits = TPI_WAITS_FOR_ALL;
+            s.since = now - work->since;
+        } else if (!work->number && !s.waits && now - work->awaited < 0.5) {
             s.waits = TPI_WAITS_FOR_MESSAGE;
             tpi_work_about(work, message);
             memcpy(place, work->place, sizeof place);
@@ -166,7 +174,11 @@ void tpi_watch_tell_state(watch *w) {
     pthread_mutex_lock(&job->lock);
     int n = 0, room = 0;
     for (const tp_group *g = job->all; g; g = g->next) room++;
-    if (room > 16 && !(all = tpi_malloc(sizeof *all * (size_t)room))) tp_error_clear(), all = few, room = 16;
+    if (room > 16 && !(all = tpi_malloc(sizeof *all * (size_t)room))) {
+        tp_error_clear();
+        all = few;
+        room = 16;
+    }
     for (tp_group *g = job->all; g && n < room; g = g->next)
         if (g->rank >= 0) all[n++] = standing_of(g);
     pthread_mutex_unlock(&job->lock);
@@ -208,7 +220,8 @@ static bool greet(watch *w, tpi_link *l, const hello *h, size_t n) {
     if (k->presence != TPI_NOT_YET)
         return false; /* of another job that came to this one's store: its end is not our rank's */
     l->rank = (int)h->rank;
-    k->presence = TPI_HERE, k->heard = tpi_now();
+    k->presence = TPI_HERE;
+    k->heard = tpi_now();
     snprintf(k->who, sizeof k->who, "%.*s", (int)sizeof h->who - 1, h->who);
     if (w->failed_at > 0 || w->late)
         tpi_watch_tell(w, l->fd, w->late ? TPI_TIME_UP : TPI_DEATH, w->job->reason, strlen(w->job->reason), NULL, 0);
@@ -255,7 +268,8 @@ static bool more_room(watch *w) {
     if (clients) w->clients = clients;
     struct pollfd *polls = clients ? tpi_realloc(w->polls, sizeof *polls * (size_t)(room + 1 + TPI_DOOR_POLLS)) : NULL;
     if (!polls) return false;
-    w->polls = polls, w->room = room;
+    w->polls = polls;
+    w->room = room;
     return true;
 }
 
@@ -334,8 +348,10 @@ static void serve_sockets(watch *w, int wait_ms) {
     for (int fd; (fd = tpi_door_admit(&w->door, door)) >= 0;) {
         if (more_room(w))
             w->clients[w->nclients++] = (tpi_link){.fd = fd, .rank = -1};
-        else
-            tp_error_clear(), tpi_net_close(fd);
+        else {
+            tp_error_clear();
+            tpi_net_close(fd);
+        }
     }
 }
 
@@ -370,8 +386,11 @@ static void *watch_main(void *context) {
         look_for_death(w);
         tpi_take_own_question(w);
         tpi_look_at_inquests(w);
-        if (w->failed_at == 0 && !w->late && now - looked >= (tick < 0.2 ? tick : 0.2))
-            looked = now, look_at_gpus(w), tpi_check_stalls(w);
+        if (w->failed_at == 0 && !w->late && now - looked >= (tick < 0.2 ? tick : 0.2)) {
+            looked = now;
+            look_at_gpus(w);
+            tpi_check_stalls(w);
+        }
         if (w->failed_at > 0 && now - w->failed_at > listener_of.grace && !w->ended) {
             w->ended = true;
             if (listener_of.end) listener_of.end(w->job->reason);
@@ -382,7 +401,10 @@ static void *watch_main(void *context) {
 
 /* ---- Beginning and ending ---- */
 static void watch_free(watch *w) {
-    for (int i = 0; i < w->nclients; i++) tpi_net_close(w->clients[i].fd), tpi_mfree(w->clients[i].in);
+    for (int i = 0; i < w->nclients; i++) {
+        tpi_net_close(w->clients[i].fd);
+        tpi_mfree(w->clients[i].in);
+    }
     tpi_net_close(w->server.fd);
     tpi_door_close(&w->door);
     for (int i = 0; i < 2; i++)
@@ -435,7 +457,10 @@ bool tpi_watch_open(tpi_job *job) {
     pthread_mutex_init(&w->own.lock, NULL);
     tpi_condition_init(&w->own.answered);
     bool ok = w->list && more_room(w);
-    if (ok) w->list->ranks[0].presence = TPI_HERE, w->list->ranks[0].heard = tpi_now();
+    if (ok) {
+        w->list->ranks[0].presence = TPI_HERE;
+        w->list->ranks[0].heard = tpi_now();
+    }
     ok = ok && (job->rank == 0 ? listen_here(w) : connect_to_first(w));
     if (ok && pipe2(w->wake, O_CLOEXEC | O_NONBLOCK) < 0)
         ok = tpi_refuse(TP_ERR_IO, "cannot make a pipe: %s", strerror(errno));

@@ -5,13 +5,13 @@
 #include "autograd/glue.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/memory.h"
 #include "io/checkpoint/crc.h"
 #include "ops/native.h"
 #include "tensor/storage.h"
 #include "tpi_ops.h"
 #include <stdio.h>
-#include "tensor/named_errors.h"
 
 /* ---- Opening ---- */
 
@@ -67,6 +67,7 @@ static bool open_any(tp_file *f, const char *path) {
 tp_file *tp_open_file(const char *path, const tp_file_options *options) {
     tp_file *f = tpi_new0(sizeof *f);
     if (!f) return NULL;
+    tpi_handle_made(f, "file");
     f->source.fd = f->zip.source.fd = -1;
     if (options) tpi_take_options(&f->options, sizeof f->options, options, options->size);
     const bool sound = !options || f->options.size > 0;
@@ -92,10 +93,10 @@ void tpi_file_forget_tensors(tp_file *f) {
 }
 
 void tp_close_file(tp_file *f) {
-    if (!f) return;
+    if (!TPI_ENDS(f, "file", "a file")) return;
     tpi_file_forget_tensors(f);
     tpi_arena_free(&f->arena);
-    tpi_delete(f, sizeof *f);
+    tpi_handle_delete(f, sizeof *f);
 }
 
 const char *tpi_file_path(const tp_file *f) { return f->zip.source.path ? f->zip.source.path : f->source.path; }
@@ -330,7 +331,7 @@ static const tpi_view *tensor_view(const tp_saved *v, int64_t *offset) {
 static tp_tensor *marked(tp_tensor *t, const tpi_view *view) {
     if (!t) return NULL;
     const bool complex = tp_dtype_is_complex((tp_dtype)t->dtype);
-    if (complex ? view->conjugated : view->negated) tpi_turn_mark(t);
+    if (complex ? view->conjugated : view->negated) tpi_flip_mark(t);
     return complex && view->negated ? tpi_after(t, tpo_neg(t)) : t;
 }
 

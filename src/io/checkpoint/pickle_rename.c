@@ -7,7 +7,6 @@
 #include "io/events/wire.h"
 #include <string.h>
 #include <taper/io.h>
-#include "tensor/named_errors.h"
 
 /* How deep the values on an unpickler's stack are nested. */
 enum { MARK = UINT16_MAX };

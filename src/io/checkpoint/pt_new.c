@@ -1,18 +1,19 @@
 /* Checkpoints made in C: a tree of values to fill, and its writing. The tree holds a reference to the memory of each
  * tensor put into it. */
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/memory.h"
 #include "io/checkpoint/checkpoint.h"
 #include "io/checkpoint/formats.h"
 #include "tensor/storage.h"
 #include <stdio.h>
-#include "tensor/named_errors.h"
 
 /* ---- Filling ---- */
 
 tp_file *tp_new_file(void) {
     tp_file *f = tpi_new0(sizeof *f);
     if (!f) return NULL;
+    tpi_handle_made(f, "file");
     f->source.fd = f->zip.source.fd = -1;
     f->format = TP_FILE_PT;
     f->was_read = true;

@@ -8,7 +8,6 @@
 #include "tensor/storage.h"
 #include <stdio.h>
 #include <string.h>
-#include "tensor/named_errors.h"
 
 enum { ALIGN = 64 };
 

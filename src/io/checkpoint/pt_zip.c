@@ -5,7 +5,6 @@
 #include "base/memory.h"
 #include "io/checkpoint/checkpoint.h"
 #include <stdlib.h>
-#include "tensor/named_errors.h"
 
 /* ---- Members ---- */
 

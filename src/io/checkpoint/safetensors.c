@@ -6,6 +6,7 @@
 #include "io/checkpoint/checkpoint.h"
 #include "io/checkpoint/crc.h"
 #include "io/checkpoint/formats.h"
+#include "io/checkpoint/json.h"
 #include "io/out.h"
 #include "io/events/wire.h"
 #include "io/checkpoint/zip_format.h"
@@ -144,133 +145,28 @@ bool tpi_safetensors_save(const char *path, int64_t n, const char *const *names,
     return ok;
 }
 
-/* ---- Reading: as much of JSON as a header may hold ---- */
+/* ---- Reading ---- */
 
 typedef struct parser {
-    const unsigned char *p, *end;
+    tpi_json json;
     tp_file *file;
     uint64_t data, data_bytes; /* where the tensors' bytes start, and how many there are */
     tp_saved *dict, *metadata;
 } parser;
 
-static bool refuse(const parser *s, const char *what) {
-    return tpi_refuse(TP_ERR_IO, "'%s' is not a valid safetensors file: %s", tpi_file_path(s->file), what);
-}
-
-static unsigned char peek(parser *s) {
-    while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\t' || *s->p == '\r')) s->p++;
-    return s->p < s->end ? *s->p : 0;
-}
-static bool take(parser *s, char c) {
-    if (peek(s) != (unsigned char)c || s->p == s->end) return false;
-    s->p++;
-    return true;
-}
-
-static bool hex4(parser *s, unsigned *out) {
-    *out = 0;
-    for (int i = 0; i < 4; i++, s->p++) {
-        int c = s->p < s->end ? *s->p : 0, v = c >= '0' && c <= '9'   ? c - '0'
-                                               : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                               : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                                                      : -1;
-        if (v < 0) return refuse(s, "a \\u in a text is not followed by four digits");
-        *out = *out << 4 | (unsigned)v;
-    }
-    return true;
-}
-
-static char *put_utf8(char *out, unsigned c) {
-    if (c < 0x80) {
-        *out++ = (char)c;
-        return out;
-    }
-    if (c < 0x800)
-        *out++ = (char)(0xc0 | c >> 6);
-    else if (c < 0x10000) {
-        *out++ = (char)(0xe0 | c >> 12);
-        *out++ = (char)(0x80 | (c >> 6 & 0x3f));
-    } else {
-        *out++ = (char)(0xf0 | c >> 18);
-        *out++ = (char)(0x80 | (c >> 12 & 0x3f));
-        *out++ = (char)(0x80 | (c >> 6 & 0x3f));
-    }
-    *out++ = (char)(0x80 | (c & 0x3f));
-    return out;
-}
-
-static bool escape(parser *s, char **out) {
-    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-    unsigned char c = s->p < s->end ? *s->p++ : 0;
-    const char *simple = c ? strchr(from, c) : NULL;
-    unsigned code, low;
-    if (simple) {
-        *(*out)++ = to[simple - from];
-        return true;
-    }
-    if (c != 'u') return refuse(s, "a text has an unknown escape");
-    if (!hex4(s, &code)) return false;
-    if (code >= 0xd800 && code < 0xdc00) {
-        if (s->end - s->p < 2 || s->p[0] != '\\' || s->p[1] != 'u')
-            return refuse(s, "half of a surrogate pair in a text");
-        s->p += 2;
-        if (!hex4(s, &low)) return false;
-        if (low < 0xdc00 || low >= 0xe000) return refuse(s, "half of a surrogate pair in a text");
-        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-    }
-    if (code == 0 || (code >= 0xd800 && code < 0xe000)) return refuse(s, "a text holds what is no character");
-    *out = put_utf8(*out, code);
-    return true;
-}
-
-/* A text in the arena. Escapes only ever make it shorter. */
-static tp_saved *string(parser *s) {
-    if (!take(s, '"')) {
-        refuse(s, "expected a text");
-        return NULL;
-    }
-    const unsigned char *end = s->p;
-    while (end < s->end && *end != '"') end += *end == '\\' ? 2 : 1;
-    if (end >= s->end) {
-        refuse(s, "a text does not end");
-        return NULL;
-    }
-    char *bytes = tpi_arena_new(&s->file->arena, (size_t)(end - s->p) + 1), *out = bytes;
-    if (!bytes) return NULL;
-    while (s->p < end) {
-        unsigned char c = *s->p++;
-        if (c < 0x20) {
-            refuse(s, "a text holds a control character");
-            return NULL;
-        }
-        if (c != '\\')
-            *out++ = (char)c;
-        else if (!escape(s, &out))
-            return NULL;
-    }
-    s->p++;
-    if (!tpi_is_utf8(bytes, (size_t)(out - bytes))) {
-        refuse(s, "a text is not UTF-8");
-        return NULL;
-    }
-    tp_saved *v = tpi_saved_new(&s->file->arena, TP_SAVED_TEXT);
-    if (v) {
-        v->n = out - bytes;
-        v->as.text = bytes;
-    }
-    return v;
-}
+static bool refuse(const parser *s, const char *what) { return tpi_json_refuse(&s->json, what); }
+static bool take(parser *s, char c) { return tpi_json_take(&s->json, c); }
+static tp_saved *string(parser *s) { return tpi_json_string(&s->json); }
 
 static bool numbers(parser *s, int64_t *out, int room, int *n) {
-    if (!take(s, '[')) return refuse(s, "expected a list of numbers");
-    for (*n = 0; !take(s, ']'); (*n)++) {
-        if (*n && !take(s, ',')) return refuse(s, "expected a comma between numbers");
-        if (*n == room) return refuse(s, "a list of numbers is too long");
-        unsigned char c = peek(s);
-        if (c < '0' || c > '9') return refuse(s, "expected a number of 0 or more");
-        for (out[*n] = 0; s->p < s->end && *s->p >= '0' && *s->p <= '9'; s->p++)
-            if (__builtin_mul_overflow(out[*n], 10, &out[*n]) || __builtin_add_overflow(out[*n], *s->p - '0', &out[*n]))
-                return refuse(s, "a number is too large");
+    const tp_saved *list = tpi_json_value(&s->json);
+    if (!list) return false;
+    if (list->kind != TP_SAVED_LIST) return refuse(s, "expected a list of numbers");
+    if (list->n > room) return refuse(s, "a list of numbers is too long");
+    for (*n = 0; *n < list->n; (*n)++) {
+        const tp_saved *number = list->as.items.v[*n];
+        if (!tpi_is_int(number) || number->as.number.as.i < 0) return refuse(s, "expected a number of 0 or more");
+        out[*n] = number->as.number.as.i;
     }
     return true;
 }
@@ -373,7 +269,7 @@ static bool read_entries(parser *s) {
         if (!take(s, ':')) return refuse(s, "expected a colon");
         if (tpi_is_text(name, "__metadata__") ? !read_metadata(s) : !read_tensor(s, name)) return false;
     }
-    if (peek(s) || s->p != s->end) return refuse(s, "its header goes on behind its end");
+    if (tpi_json_peek(&s->json) || s->json.p != s->json.end) return refuse(s, "its header goes on behind its end");
     take_checksums(s);
     return check_places(s);
 }
@@ -391,8 +287,11 @@ tp_saved *tpi_safetensors_read(tp_file *f) {
     if (n > LONGEST_HEADER || n > f->source.bytes - 8)
         return tpi_fail(TP_ERR_IO, "'%s': its header of %llu bytes is too long", f->source.path, (unsigned long long)n);
     unsigned char *header = tpi_malloc((size_t)n);
-    parser s = {.p = header,
-                .end = header + n,
+    parser s = {.json = {.p = header,
+                         .end = header + n,
+                         .arena = &f->arena,
+                         .path = tpi_file_path(f),
+                         .format = "safetensors file"},
                 .file = f,
                 .data = 8 + n,
                 .data_bytes = f->source.bytes - 8 - n,

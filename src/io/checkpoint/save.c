@@ -5,7 +5,6 @@
 #include "io/checkpoint/formats.h"
 #include "io/checkpoint/saved.h"
 #include <stdlib.h>
-#include "tensor/named_errors.h"
 
 /* ---- Saving ---- */
 

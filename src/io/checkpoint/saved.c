@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include <stdio.h>
-#include "tensor/named_errors.h"
 
 /* ---- The arena ---- */
 

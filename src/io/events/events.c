@@ -1,5 +1,7 @@
 /* Event files: record files whose records are events (tensorflow.Event), named and started as TensorBoard expects. */
+#include "autograd/glue.h"
 #include "base/error.h"
+#include "base/handle.h"
 #include "tensor/given.h"
 #include "base/memory.h"
 #include "io/events/records.h"
@@ -11,7 +13,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include "tensor/named_errors.h"
 
 struct tp_events {
     tp_records *file;
@@ -88,7 +89,8 @@ static bool write_first(tp_events *w) {
 tp_events *tp_events_open_with(const char *folder, const tp_events_options *options) {
     if (!folder) return tpi_fail(TP_ERR_VALUE, "argument 'folder': expected a path, got none");
     tp_events_options o = {0};
-    if (options) memcpy(&o, options, (size_t)options->size < sizeof o ? (size_t)options->size : sizeof o);
+    if (options) tpi_take_options(&o, sizeof o, options, options->size);
+    if (options && o.size <= 0) return NULL;
     char *path = tpi_strdup(*folder ? folder : ".");
     tp_events *w = path && make_folders(path) ? tpi_new0(sizeof *w) : NULL;
     if (w && (!(w->file = open_file(path, &o)) || !write_first(w))) {
@@ -97,6 +99,7 @@ tp_events *tp_events_open_with(const char *folder, const tp_events_options *opti
         w = NULL;
     }
     tpi_mfree(path);
+    tpi_handle_made(w, "event file");
     return w;
 }
 
@@ -104,8 +107,9 @@ const char *tp_events_path(const tp_events *w) { return w ? tpi_records_path(w->
 bool tp_events_flush(tp_events *w) { return TPI_GIVEN(w, "an event file") && tp_records_flush(w->file); }
 bool tp_events_close(tp_events *w) {
     if (!w) return true;
+    if (!TPI_ENDS(w, "w", "an event file")) return false;
     bool ok = tp_records_close(w->file);
-    tpi_delete(w, sizeof *w);
+    tpi_handle_delete(w, sizeof *w);
     return ok;
 }
 

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
-#include "tensor/named_errors.h"
 
 #define PIECE ((size_t)256 << 10) /* read at a time */
 

@@ -9,15 +9,16 @@
 #include <taper/io.h>
 #include <taper/profile.h>
 #include <unistd.h>
-#include "tensor/named_errors.h"
 
 typedef struct row { /* the events of one name */
     const char *name;
     int64_t calls, self, total, bytes;
+    int64_t device; /* what GPUs did for the events themselves */
 } row;
 typedef struct table {
     row *rows;
     int64_t n, watched; /* nanoseconds of all events that are in no other */
+    int64_t device;     /* and of all that GPUs did */
 } table;
 
 /* ---- text that grows ---- */
@@ -57,6 +58,14 @@ static row *row_named(table *t, const char *name) {
     return &t->rows[t->n++];
 }
 
+static void collect_activities(const tp_profile *p, table *t) {
+    for (int64_t i = 0; i < tp_profile_activity_count(p); i++) {
+        const tp_activity *a = tp_profile_activity(p, i);
+        t->device += a->end - a->start;
+        if (a->event >= 0) row_named(t, tp_profile_event(p, a->event)->name)->device += a->end - a->start;
+    }
+}
+
 static bool collect(const tp_profile *p, table *t) {
     const int64_t n = tp_profile_count(p);
     *t = (table){.rows = tpi_malloc(sizeof(row) * (size_t)(n + 1))};
@@ -81,6 +90,7 @@ static bool collect(const tp_profile *p, table *t) {
         r->total += duration(e);
         r->bytes += e->bytes > 0 ? e->bytes : 0;
     }
+    collect_activities(p, t);
     tpi_mfree(self);
     return true;
 }
@@ -106,14 +116,17 @@ static void add_table(text *out, const table *t, int64_t rows) {
     int width = 4;
     for (int64_t i = 0; i < rows; i++)
         if ((int)strlen(t->rows[i].name) > width) width = (int)strlen(t->rows[i].name);
-    add(out, "%-*s  %7s  %12s  %12s  %8s  %12s\n", width, "name", "self %", "self us", "total us", "calls", "bytes");
+    add(out, "%-*s  %7s  %12s  %12s  %8s  %12s", width, "name", "self %", "self us", "total us", "calls", "bytes");
+    add(out, t->device ? "  %12s\n" : "\n", "device us");
     for (int64_t i = 0; i < rows; i++) {
         const row *r = &t->rows[i];
-        add(out, "%-*s  %6.2f%%  %12.1f  %12.1f  %8" PRId64 "  %12" PRId64 "\n", width, r->name,
+        add(out, "%-*s  %6.2f%%  %12.1f  %12.1f  %8" PRId64 "  %12" PRId64, width, r->name,
             t->watched ? 100.0 * (double)r->self / (double)t->watched : 0.0, (double)r->self / 1e3,
             (double)r->total / 1e3, r->calls, r->bytes);
+        add(out, t->device ? "  %12.1f\n" : "\n", (double)r->device / 1e3);
     }
     add(out, "total: %.1f us\n", (double)t->watched / 1e3);
+    if (t->device) add(out, "total of devices: %.1f us\n", (double)t->device / 1e3);
 }
 
 int64_t tp_profile_table(const tp_profile *profile, tp_profile_order order, int64_t rows, char *out, size_t room) {
@@ -182,12 +195,25 @@ static void add_event(text *t, const tp_profile *p, int64_t i) {
     add(t, e->ninputs ? "]}}" : "}}");
 }
 
+/* What a GPU did: in a row of its stream, under a process that stands for the device. */
+static void add_activity(text *t, const tp_profile *p, int64_t i) {
+    static const char *const kinds[] = {"kernel", "kernel", "gpu_memcpy", "gpu_memset", "kernel"};
+    const tp_activity *a = tp_profile_activity(p, i);
+    add(t, ",\n{\"ph\": \"X\", \"cat\": \"%s\", \"name\": ", kinds[a->kind <= TP_ACTIVITY_GRAPH ? a->kind : 0]);
+    add_quoted(t, a->name);
+    add(t, ", \"pid\": %d, \"tid\": %" PRId64 ", \"ts\": %.3f, \"dur\": %.3f, ", a->device.index, a->stream,
+        (double)a->start / 1e3, (double)(a->end - a->start) / 1e3);
+    add(t, "\"args\": {\"device\": %d, \"stream\": %" PRId64 ", \"bytes\": %" PRId64 ", \"External id\": %" PRId64 "}}",
+        a->device.index, a->stream, a->bytes, a->event + 1);
+}
+
 bool tp_profile_save_trace(const tp_profile *profile, const char *path) {
     TPI_STOP_ON_ERROR(false);
     if (!TPI_GIVEN(profile, "a profile") || !TPI_GIVEN(path, "a file's name")) return false;
     text t = {0};
     add(&t, "{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
     for (int64_t i = 0; i < tp_profile_count(profile); i++) add_event(&t, profile, i);
+    for (int64_t i = 0; i < tp_profile_activity_count(profile); i++) add_activity(&t, profile, i);
     add(&t, "\n]}\n");
     const void *piece = t.s;
     const int64_t bytes = (int64_t)t.n;

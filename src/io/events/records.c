@@ -15,7 +15,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "tensor/named_errors.h"
 
 #define MAX_KEPT ((size_t)64 << 20) /* bytes that may wait for a disk that takes no more */
 

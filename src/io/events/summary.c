@@ -1,10 +1,10 @@
 /* What a summary is, and the plainest of them: scalars. The numbers are the fields of tensorflow.Summary and its kin.
  */
+#include "autograd/glue.h"
 #include "io/events/summary.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include <string.h>
-#include "tensor/named_errors.h"
 
 tp_summary *tpi_summary_new(void) { return tpi_new0(sizeof(tp_summary)); }
 
@@ -52,7 +52,8 @@ enum { DT_FLOAT = 1, DT_DOUBLE = 2 };
 
 tp_summary *tp_summary_scalar(const char *tag, double value, const tp_summary_scalar_options *options) {
     tp_summary_scalar_options o = {0};
-    if (options) memcpy(&o, options, (size_t)options->size < sizeof o ? (size_t)options->size : sizeof o);
+    if (options) tpi_take_options(&o, sizeof o, options, options->size);
+    if (options && o.size <= 0) return NULL;
     tp_summary *s = tpi_summary_new();
     size_t opened;
     if (!s || !tpi_value_open(s, tag, &opened)) {

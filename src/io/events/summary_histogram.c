@@ -2,6 +2,7 @@
  * 1e20 and the same below zero, each a tenth wider than the one before), as many equal ones as are asked for or as one
  * of NumPy's rules finds, or the caller's. Values are counted in chunks of a fixed size whose sums are added in order.
  */
+#include "autograd/glue.h"
 #include "io/events/summary.h"
 #include "tensor/given.h"
 #include "base/threads.h"
@@ -9,7 +10,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tensor/named_errors.h"
 
 #define CHUNK    65536
 #define MAX_BINS 10000000
@@ -323,7 +323,8 @@ static bool write_histogram(tp_summary *s, const char *tag, values *x, const tp_
 
 tp_summary *tp_summary_histogram(const char *tag, const tp_tensor *of, const tp_summary_histogram_options *options) {
     tp_summary_histogram_options o = {0};
-    if (options) memcpy(&o, options, (size_t)options->size < sizeof o ? (size_t)options->size : sizeof o);
+    if (options) tpi_take_options(&o, sizeof o, options, options->size);
+    if (options && o.size <= 0) return NULL;
     if (!tpi_is_tensor(of, "values")) return NULL;
     if (!of->numel) return tpi_fail(TP_ERR_VALUE, "argument 'values': expected at least one element, got none");
     tp_tensor *doubles = tpi_doubles_of(of);

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include <string.h>
-#include "tensor/named_errors.h"
 
 /* ---- Hyperparameters ---- */
 enum { EXPERIMENT = 2, SESSION_START = 3, SESSION_END = 4 };

@@ -1,5 +1,6 @@
 /* Pictures, moving pictures and sound: tensors are brought into the form that the encoders take (bytes, RGB, side by
  * side) and their files become values of a summary. */
+#include "autograd/glue.h"
 #include "io/events/summary.h"
 #include "base/threads.h"
 #include "io/media/gif.h"
@@ -8,7 +9,6 @@
 #include <string.h>
 #include <taper/audio.h>
 #include <taper/image.h>
-#include "tensor/named_errors.h"
 
 #define PER_ROW 8 /* pictures of a batch in a row */
 
@@ -170,7 +170,8 @@ static bool write_image(tp_summary *s, const char *tag, int64_t height, int64_t 
 
 tp_summary *tp_summary_image(const char *tag, const tp_tensor *image, const tp_summary_image_options *options) {
     tp_summary_image_options o = {0};
-    if (options) memcpy(&o, options, (size_t)options->size < sizeof o ? (size_t)options->size : sizeof o);
+    if (options) tpi_take_options(&o, sizeof o, options, options->size);
+    if (options && o.size <= 0) return NULL;
     if (!tpi_is_tensor(image, "image")) return NULL;
     pictures p;
     tp_tensor *pixels = open_pictures(&p, image, o.format) ? lay_out(&p) : NULL;

@@ -4,7 +4,6 @@
 #include "tensor/tensor.h"
 #include <math.h>
 #include <string.h>
-#include "tensor/named_errors.h"
 
 enum { DT_STRING = 7 };
 

@@ -10,7 +10,6 @@
 #include "io/graph/file.h"
 #include "ops/kernels.h"
 #include "tpi_ops.h"
-#include "tensor/named_errors.h"
 
 #define FORMAT "taper.graph 1"
 
@@ -159,7 +158,7 @@ static tp_device device_of_all(const tp_compiled *g) {
 
 bool tp_compiled_save(const tp_compiled *g, const char *path, const char *note) {
     TPI_STOP_ON_ERROR(false);
-    if (!g) return tpi_refuse(TP_ERR_TYPE, "argument 'graph': expected a graph, got NULL");
+    if (!tpi_given(g, __func__, "graph", "a graph")) return false;
     tp_file *f = tp_new_file();
     if (!f) return false;
     tp_put_text(f, NULL, "format", FORMAT);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include "tensor/named_errors.h"
 
 enum { MAX_PIXELS = 1 << 30 };
 

@@ -5,7 +5,6 @@
 #include "io/file.h"
 #include <math.h>
 #include <string.h>
-#include "tensor/named_errors.h"
 
 enum { PCM = 1, FLOATING = 3, EXTENSIBLE = 0xfffe, HEADER = 44 };
 

@@ -19,8 +19,10 @@ tp_tensor *tpi_compose_prelu(tp_tensor *self, tp_tensor *weight) {
                         tp_dtype_word((tp_dtype)self->dtype), tp_dtype_word((tp_dtype)weight->dtype));
     const tp_device here = tpi_device(self),
                     there = tpi_device(weight); /* as a single number it would be taken from anywhere */
-    if (weight->ndim && (here.type != there.type || here.index != there.index))
-        return tpi_refuse_device(here, there, " (prelu)"), NULL;
+    if (weight->ndim && (here.type != there.type || here.index != there.index)) {
+        tpi_refuse_device(here, there, " (prelu)");
+        return NULL;
+    }
     int64_t shape[TP_MAX_DIMS] = {weight->numel};
     int ndim = weight->numel == 1 ? 0 : self->ndim - 1;
     for (int i = 1; i < ndim; i++) shape[i] = 1;

@@ -74,9 +74,16 @@ static bool take(part *p, tp_tensor *t, tp_dtype dtype) {
 static bool make(part *p, const tp_tensor *like, int64_t rows, int64_t columns, tp_dtype dtype) {
     int n = like->ndim;
     int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS], order[TP_MAX_DIMS];
-    for (int i = 0; i < n; i++) shape[i] = like->shape[i], order[i] = i;
-    shape[n - 2] = rows, shape[n - 1] = columns;
-    if (n == 4 && like->strides[1] < like->strides[2]) order[1] = 2, order[2] = 1;
+    for (int i = 0; i < n; i++) {
+        shape[i] = like->shape[i];
+        order[i] = i;
+    }
+    shape[n - 2] = rows;
+    shape[n - 1] = columns;
+    if (n == 4 && like->strides[1] < like->strides[2]) {
+        order[1] = 2;
+        order[2] = 1;
+    }
     int64_t step = 1;
     for (int i = n - 1; i >= 0; i--) {
         strides[order[i]] = step;
@@ -136,7 +143,10 @@ static void forward_task(int64_t task, void *context) {
     }
     char *most = s + QUERIES * KEYS * item, *sum = most + QUERIES * item, *factor = sum + QUERIES * item,
          *room = factor + QUERIES * item;
-    for (int64_t r = 0; r < rows; r++) set(j, most, r, -INFINITY), set(j, sum, r, 0);
+    for (int64_t r = 0; r < rows; r++) {
+        set(j, most, r, -INFINITY);
+        set(j, sum, r, 0);
+    }
     const char *q = head_of(j->q.t, head) + q0 * j->q.row * item, *k = head_of(j->k.t, head),
                *v = head_of(j->v.t, head);
     char *out = head_of(j->out.t, head) + q0 * j->out.row * item;
@@ -258,11 +268,15 @@ static bool begin(job *j, tp_tensor *q, tp_tensor *k, tp_tensor *v, tp_tensor *m
     j->dtype = tpi_compute_dtype(q, "query");
     if (!j->dtype) return false;
     j->item = tpi_dtype_bytes[j->dtype];
-    j->queries = q->shape[n - 2], j->width = q->shape[n - 1], j->keys = k->shape[n - 2],
+    j->queries = q->shape[n - 2];
+    j->width = q->shape[n - 1];
+    j->keys = k->shape[n - 2];
     j->value_width = v->shape[n - 1];
     j->block = causal && j->queries <= SHORT ? QUERIES / 2 : QUERIES;
     j->query_blocks = tpi_ceil_div(j->queries, j->block);
-    j->causal = causal, j->scale = scale, j->heads = 1;
+    j->causal = causal;
+    j->scale = scale;
+    j->heads = 1;
     for (int i = 0; i < n - 2; i++) j->heads *= q->shape[i];
     if (mask) { /* cast first: an expanded mask is a view, and may never be made whole */
         int64_t shape[TP_MAX_DIMS];
@@ -288,7 +302,14 @@ static bool check_saved(const job *j, const tp_tensor *query, const tp_tensor *g
 }
 
 static void finish(job *j) {
-    drop(&j->q), drop(&j->k), drop(&j->v), drop(&j->out), drop(&j->grad), drop(&j->dq), drop(&j->dk), drop(&j->dv);
+    drop(&j->q);
+    drop(&j->k);
+    drop(&j->v);
+    drop(&j->out);
+    drop(&j->grad);
+    drop(&j->dq);
+    drop(&j->dk);
+    drop(&j->dv);
     tpi_release(j->mask);
 }
 
@@ -306,10 +327,18 @@ bool tpi_native_attention_forward(tp_tensor *query, tp_tensor *key, tp_tensor *v
         tpi_parallel_for(j.heads * j.query_blocks, j.heads * j.queries * j.keys * j.width > 32768, forward_task, &j);
         if (atomic_load(&j.failed)) ok = (tpi_fail_memory(QUERIES * KEYS * sizeof(double), "attention scores"), false);
     }
-    if (ok) out[0] = tpi_from_compute(j.out.t, (tp_dtype)query->dtype), j.out.t = NULL, ok = out[0];
+    if (ok) {
+        out[0] = tpi_from_compute(j.out.t, (tp_dtype)query->dtype);
+        j.out.t = NULL;
+        ok = out[0];
+    }
     finish(&j);
-    if (ok) return out[1] = lse, true;
-    return tpi_release(lse), false;
+    if (ok) {
+        out[1] = lse;
+        return true;
+    }
+    tpi_release(lse);
+    return false;
 }
 
 bool tpi_native_attention_backward(tp_tensor *grad, tp_tensor *query, tp_tensor *key, tp_tensor *value,
@@ -328,12 +357,16 @@ bool tpi_native_attention_backward(tp_tensor *grad, tp_tensor *query, tp_tensor 
         if (atomic_load(&j.failed)) ok = (tpi_fail_memory(QUERIES * KEYS * sizeof(double), "attention scores"), false);
     }
     if (ok) {
-        out[0] = tpi_from_compute(j.dq.t, (tp_dtype)query->dtype),
+        out[0] = tpi_from_compute(j.dq.t, (tp_dtype)query->dtype);
         out[1] = tpi_from_compute(j.dk.t, (tp_dtype)key->dtype);
         out[2] = tpi_from_compute(j.dv.t, (tp_dtype)value->dtype);
         j.dq.t = j.dk.t = j.dv.t = NULL;
         ok = out[0] && out[1] && out[2];
-        if (!ok) tpi_release(out[0]), tpi_release(out[1]), tpi_release(out[2]);
+        if (!ok) {
+            tpi_release(out[0]);
+            tpi_release(out[1]);
+            tpi_release(out[2]);
+        }
     }
     tpi_release(l);
     finish(&j);

@@ -1,5 +1,6 @@
 /* Attention on GPUs: by the driver's library where it serves, which holds no matrix of queries by keys. Otherwise a few
  * heads at a time go through products and a softmax, so that such a matrix exists for those alone. */
+#include "device/gpu/trace.h"
 #include "ops/temporaries.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
@@ -28,9 +29,16 @@ static bool describe(tpi_gpu_attention *a, const tp_tensor *q, const tp_tensor *
                              .dtype = (tp_dtype)q->dtype,
                              .scale = scale,
                              .deterministic = tp_deterministic() != TP_DETERMINISTIC_OFF};
-    a->batch = n > 3 ? q->shape[0] : 1, a->heads = n > 2 ? q->shape[n - 3] : 1, a->kv_heads = a->heads;
-    a->queries = q->shape[n - 2], a->keys = k->shape[n - 2], a->depth = q->shape[n - 1], a->depth_v = v->shape[n - 1];
-    a->q = q->data, a->k = k->data, a->v = v->data;
+    a->batch = n > 3 ? q->shape[0] : 1;
+    a->heads = n > 2 ? q->shape[n - 3] : 1;
+    a->kv_heads = a->heads;
+    a->queries = q->shape[n - 2];
+    a->keys = k->shape[n - 2];
+    a->depth = q->shape[n - 1];
+    a->depth_v = v->shape[n - 1];
+    a->q = q->data;
+    a->k = k->data;
+    a->v = v->data;
     return read_strides(q, a->q_stride) && read_strides(k, a->k_stride) && read_strides(v, a->v_stride);
 }
 
@@ -41,15 +49,23 @@ static tp_tensor *room(const tp_tensor *like, int64_t rows, int64_t columns) {
     int n = like->ndim;
     int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS];
     memcpy(shape, like->shape, sizeof(int64_t) * n);
-    shape[n - 2] = rows, shape[n - 1] = columns;
+    shape[n - 2] = rows;
+    shape[n - 1] = columns;
     tpi_contiguous_strides(tp_ints_view(shape, n), strides);
-    if (turned_round(like)) strides[1] = columns, strides[2] = shape[1] * columns;
+    if (turned_round(like)) {
+        strides[1] = columns;
+        strides[2] = shape[1] * columns;
+    }
     return tpi_empty_strided(tp_ints_view(shape, n), tp_ints_view(strides, n), (tp_dtype)like->dtype, tpi_device(like));
 }
 
 static tpi_served ask(tp_device device, const tpi_gpu_attention *a) {
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
-    return driver && driver->attention ? driver->attention(device.index, tpi_gpu_stream_of(device), a) : TPI_DECLINED;
+    if (!driver || !driver->attention) return TPI_DECLINED;
+    tpi_gpu_span span = tpi_gpu_span_begin(device, TP_ACTIVITY_LIBRARY, "attention", 0);
+    tpi_served served = driver->attention(device.index, tpi_gpu_stream_of(device), a);
+    tpi_gpu_span_end(&span, served == TPI_SERVED);
+    return served;
 }
 
 static bool forward_by_library(tp_tensor *q, tp_tensor *k, tp_tensor *v, bool causal, double scale, bool sums,
@@ -59,9 +75,16 @@ static bool forward_by_library(tp_tensor *q, tp_tensor *k, tp_tensor *v, bool ca
     tp_tensor *o = room(q, a.queries, a.depth_v),
               *lse = o ? tpi_empty(tp_ints_view(q->shape, q->ndim - 1), TP_FLOAT32, tpi_device(q)) : NULL;
     bool ok = lse && read_strides(o, a.o_stride);
-    a.o = o ? o->data : NULL, a.lse = lse && sums ? (float *)(void *)lse->data : NULL;
-    if (ok && ask(tpi_device(q), &a) == TPI_SERVED) return out[0] = o, out[1] = lse, true;
-    return tpi_release(o), tpi_release(lse), false;
+    a.o = o ? o->data : NULL;
+    a.lse = lse && sums ? (float *)(void *)lse->data : NULL;
+    if (ok && ask(tpi_device(q), &a) == TPI_SERVED) {
+        out[0] = o;
+        out[1] = lse;
+        return true;
+    }
+    tpi_release(o);
+    tpi_release(lse);
+    return false;
 }
 
 /* grad with unit stride along the columns, as the library wants it; owned. */
@@ -81,13 +104,26 @@ static bool backward_by_library(tp_tensor *grad, tp_tensor *q, tp_tensor *k, tp_
     bool ok = g && gq && gk && gv && read_strides(o, a.o_stride) && read_strides(g, a.grad_stride) &&
               read_strides(gq, a.gq_stride) && read_strides(gk, a.gk_stride) && read_strides(gv, a.gv_stride);
     a.backward = true;
-    if (ok)
-        a.o = o->data, a.lse = (float *)(void *)lse->data, a.grad = g->data, a.gq = gq->data, a.gk = gk->data,
+    if (ok) {
+        a.o = o->data;
+        a.lse = (float *)(void *)lse->data;
+        a.grad = g->data;
+        a.gq = gq->data;
+        a.gk = gk->data;
         a.gv = gv->data;
+    }
     ok = ok && ask(tpi_device(q), &a) == TPI_SERVED;
     tpi_release(g);
-    if (ok) return out[0] = gq, out[1] = gk, out[2] = gv, true;
-    return tpi_release(gq), tpi_release(gk), tpi_release(gv), false;
+    if (ok) {
+        out[0] = gq;
+        out[1] = gk;
+        out[2] = gv;
+        return true;
+    }
+    tpi_release(gq);
+    tpi_release(gk);
+    tpi_release(gv);
+    return false;
 }
 
 /* ---- By products, a few heads at a time ---- */
@@ -98,13 +134,6 @@ typedef struct heads { /* all batch dims as one */
     double scale;
 } heads;
 
-static tp_tensor *op2(tp_tensor *(*f)(tp_operand, tp_operand), tp_tensor *a, tp_tensor *b) {
-    return a && b ? f(tp_operand_tensor(a), tp_operand_tensor(b)) : NULL;
-}
-static tp_tensor *mul(tp_tensor *a, tp_tensor *b) { return op2(tpo_mul, a, b); }
-static tp_tensor *sub(tp_tensor *a, tp_tensor *b) {
-    return a && b ? tpo_sub(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1)) : NULL;
-}
 static tp_tensor *turned(tp_tensor *t) { return t ? tpo_transpose(t, -2, -1) : NULL; }
 static tp_tensor *product(tpi_temporaries *bag, tp_tensor *a, tp_tensor *b) {
     return a && b ? tpi_put(bag, tpo_bmm(a, b)) : NULL;
@@ -119,23 +148,87 @@ static tp_tensor *part(tpi_temporaries *bag, tp_tensor *t, int64_t first, int64_
     return t ? tpi_put(bag, tpo_narrow(t, 0, first, n)) : NULL;
 }
 
-/* The scores of heads first .. first + n - 1, masked, in float32 or wider. */
-static tp_tensor *scores(tpi_temporaries *bag, const heads *h, tp_tensor *q, tp_tensor *k, int64_t first, int64_t n) {
-    tp_tensor *s = product(bag, part(bag, q, first, n), tpi_put(bag, turned(part(bag, k, first, n))));
-    if (s && (s->dtype == TP_FLOAT16 || s->dtype == TP_BFLOAT16)) s = tpi_put(bag, tpo_to_dtype(s, TP_FLOAT32));
-    if (s) s = tpi_put(bag, tpo_mul(tp_operand_tensor(s), tp_operand_double(h->scale)));
-    tp_tensor *mask = h->mask ? part(bag, h->mask, first, n) : NULL;
-    if (s && h->causal) {
-        tp_tensor *i = tpi_put(bag, tpo_arange(tp_int(h->queries), TP_INT64, tpi_device(s))),
-                  *j = tpi_put(bag, tpo_arange(tp_int(h->keys), TP_INT64, tpi_device(s)));
-        tp_tensor *column = i ? tpi_put(bag, tpo_unsqueeze(i, 1)) : NULL;
-        mask = column && j ? tpi_put(bag, tpo_ge(column, tp_operand_tensor(j))) : NULL;
-        if (!mask) return NULL;
-    }
-    if (!s || !mask) return s;
-    if (mask->dtype == TP_BOOL)
-        return tpi_put(bag, tpo_where(mask, tp_operand_tensor(s), tp_operand_double(-INFINITY)));
-    return tpi_put(bag, tpo_add(tp_operand_tensor(s), tp_operand_tensor(mask), tp_int(1)));
+static tp_tensor *scores(tpi_temporaries *bag, tp_tensor *q, tp_tensor *k, int64_t first, int64_t n) {
+    return product(bag, part(bag, q, first, n), tpi_put(bag, turned(part(bag, k, first, n))));
+}
+
+/* ---- Rows of scores: attention_rows.gpu.h ---- */
+typedef struct attention_t { /* as the kernels have it */
+    int64_t rows, queries, mask[3];
+    double scale;
+    int keys;
+} attention_t;
+
+/* The kernel for rows of h's keys, and how threads take them; mask: of the heads in question, or NULL. addresses: of
+ * all rows, joined by |. heavy: how many rows a thread holds. */
+static tpi_gpu_function *rows_kernel(const heads *h, const tpi_gpu_site *site, const tp_tensor *s, tp_dtype p,
+                                     const tp_tensor *mask, uintptr_t addresses, int heavy, tpi_gpu_rows *r) {
+    tp_dtype scores_dtype = (tp_dtype)s->dtype;
+    size_t size = tpi_itemsize(s) > tpi_dtype_bytes[p] ? tpi_itemsize(s) : tpi_dtype_bytes[p];
+    *r = tpi_gpu_rows_for(tpi_device(s), h->keys, (int)size, addresses, heavy);
+    const tpi_gpu_define defines[] = {TPI_DEFINE("LONG", r->is_long),
+                                      TPI_DEFINE("GROUP", r->group),
+                                      TPI_DEFINE("GROUPS", r->groups),
+                                      TPI_DEFINE("PER", r->per),
+                                      TPI_DEFINE("VEC", r->vector),
+                                      TPI_DEFINE("CAUSAL", h->causal),
+                                      TPI_DEFINE("MASK", !mask                    ? 0
+                                                         : mask->dtype == TP_BOOL ? 1
+                                                                                  : 2),
+                                      TPI_DEFINE_DTYPE("S", scores_dtype),
+                                      TPI_DEFINE_DTYPE("P", p),
+                                      TPI_DEFINE_DTYPE("M", mask ? mask->dtype : scores_dtype)};
+    return tpi_gpu_site_kernel(tpi_device(s), site, scores_dtype == TP_FLOAT64, sizeof defines / sizeof *defines,
+                               defines);
+}
+
+static attention_t described(const heads *h, const tp_tensor *mask, int64_t n) {
+    attention_t c = {.rows = n * h->queries, .queries = h->queries, .scale = h->scale, .keys = (int)h->keys};
+    for (int i = 0; mask && i < 3; i++) c.mask[i] = mask->strides[i];
+    return c;
+}
+
+static uintptr_t address(const tp_tensor *t) { return t ? (uintptr_t)t->data : 0; }
+
+/* p = probabilities of the scores s of heads first .. first + n - 1; sums: their logarithms. p may be s. */
+static bool forward_rows(const heads *h, tp_tensor *s, int64_t first, int64_t n, tp_tensor *p, tp_tensor *sums) {
+    static const tpi_gpu_site site = {"attention_rows.gpu.h", "forward"};
+    tpi_temporaries bag = {0};
+    tp_tensor *mask = part(&bag, h->mask, first, n);
+    tpi_gpu_rows r;
+    tpi_gpu_function *kernel =
+        !h->mask || mask ? rows_kernel(h, &site, s, (tp_dtype)p->dtype, mask, address(s) | address(p), 1, &r) : NULL;
+    const attention_t c = described(h, mask, n);
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(p->data), TPI_GPU_PTR(sums->data), TPI_GPU_PTR(s->data),
+                                TPI_GPU_PTR(tpi_gpu_data(mask)), TPI_GPU_VAL(c)};
+    bool ok =
+        kernel && tpi_gpu_launch(tpi_device(s), kernel, tpi_ceil_div(c.rows, r.groups), r.group * r.groups, 0, 5, args);
+    tpi_release_temporaries(&bag, NULL);
+    return ok;
+}
+
+/* What a row of the backward is told: the logarithm of its sum, and its output times its gradient. */
+typedef struct row_facts {
+    tp_tensor *sums, *means;
+} row_facts;
+
+/* The probabilities of the scores s, in the place of s, and the scores' gradients in that of the probabilities'
+ * gradients, dots. */
+static bool backward_rows(const heads *h, tp_tensor *s, tp_tensor *dots, int64_t first, int64_t n, row_facts f) {
+    static const tpi_gpu_site site = {"attention_rows.gpu.h", "backward"};
+    tpi_temporaries bag = {0};
+    tp_tensor *mask = part(&bag, h->mask, first, n);
+    tpi_gpu_rows r;
+    tpi_gpu_function *kernel =
+        !h->mask || mask ? rows_kernel(h, &site, s, (tp_dtype)s->dtype, mask, address(s) | address(dots), 2, &r) : NULL;
+    const attention_t c = described(h, mask, n);
+    const tpi_gpu_arg args[] = {
+        TPI_GPU_PTR(s->data), TPI_GPU_PTR(dots->data), TPI_GPU_PTR(f.sums->data),       TPI_GPU_PTR(f.means->data),
+        TPI_GPU_PTR(s->data), TPI_GPU_PTR(dots->data), TPI_GPU_PTR(tpi_gpu_data(mask)), TPI_GPU_VAL(c)};
+    bool ok =
+        kernel && tpi_gpu_launch(tpi_device(s), kernel, tpi_ceil_div(c.rows, r.groups), r.group * r.groups, 0, 8, args);
+    tpi_release_temporaries(&bag, NULL);
+    return ok;
 }
 
 static bool begin(heads *h, tpi_temporaries *bag, tp_tensor *q, tp_tensor *k, tp_tensor *mask, bool causal,
@@ -155,17 +248,32 @@ static bool begin(heads *h, tpi_temporaries *bag, tp_tensor *q, tp_tensor *k, tp
     return h->mask;
 }
 
-static bool forward_part(const heads *h, tp_tensor *q, tp_tensor *k, tp_tensor *v, int64_t first, int64_t n,
-                         tp_tensor *o, tp_tensor *lse) {
+/* What heads first .. first + n - 1 give, owned; their logarithms go where lse has them. */
+static tp_tensor *forward_part(const heads *h, tp_tensor *q, tp_tensor *k, tp_tensor *v, int64_t first, int64_t n,
+                               tp_tensor *lse) {
     tpi_temporaries bag = {0};
-    tp_tensor *s = scores(&bag, h, q, k, first, n), *l = s ? tpi_put(&bag, tpo_logsumexp(s, TP_INTS(-1), true)) : NULL;
-    tp_tensor *off = tpi_put(&bag, sub(s, l)), *p = off ? tpi_put(&bag, tpo_exp(off)) : NULL;
-    if (p) p = tpi_put(&bag, tpo_nan_to_num(p, 0, NAN, NAN)); /* a query that sees nothing: nothing */
-    tp_tensor *narrow = p ? tpi_put(&bag, tpo_to_dtype(p, (tp_dtype)v->dtype)) : NULL,
-              *made = product(&bag, narrow, part(&bag, v, first, n));
-    tp_tensor *place = part(&bag, o, first, n), *place_l = part(&bag, lse, first, n),
-              *row = l ? tpi_put(&bag, tpo_squeeze_dim(l, -1)) : NULL;
-    bool ok = made && place && place_l && row && tpi_copy_data(place, made) && tpi_copy_data(place_l, row);
+    tp_tensor *s = scores(&bag, q, k, first, n), *sums = part(&bag, lse, first, n);
+    tp_tensor *p = s && sums && s->dtype != v->dtype
+                       ? tpi_put(&bag, tpi_empty(tpi_shape(s), (tp_dtype)v->dtype, tpi_device(s)))
+                       : s;
+    bool ok = p && sums && forward_rows(h, s, first, n, p, sums);
+    tp_tensor *made = ok ? product(&bag, p, part(&bag, v, first, n)) : NULL;
+    return tpi_release_temporaries(&bag, made ? tpi_retain(made) : NULL);
+}
+
+/* Puts a part's result where it belongs; the only part's is the whole. Consumes `made`. */
+static bool put_part(const heads *h, tp_tensor **whole, tp_tensor *made, int64_t first, int64_t n) {
+    if (!made) return false;
+    if (n == h->n) {
+        *whole = made;
+        return true;
+    }
+    tpi_temporaries bag = {0};
+    tpi_put(&bag, made);
+    if (!*whole)
+        *whole = tpi_empty(TP_INTS(h->n, made->shape[1], made->shape[2]), (tp_dtype)made->dtype, tpi_device(made));
+    tp_tensor *place = part(&bag, *whole, first, n);
+    bool ok = place && tpi_copy_data(place, made);
     tpi_release_temporaries(&bag, NULL);
     return ok;
 }
@@ -177,17 +285,17 @@ static bool forward_by_products(tp_tensor *query, tp_tensor *key, tp_tensor *val
     tp_dtype kept = query->dtype == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32;
     bool ok = begin(&h, &bag, query, key, mask, causal, scale);
     tp_tensor *q = ok ? flat(&bag, query) : NULL, *k = q ? flat(&bag, key) : NULL, *v = k ? flat(&bag, value) : NULL;
-    tp_tensor *o =
-        v ? tpi_empty(TP_INTS(h.n, h.queries, v->shape[2]), (tp_dtype)query->dtype, tpi_device(query)) : NULL;
-    tp_tensor *lse = o ? tpi_empty(TP_INTS(h.n, h.queries), kept, tpi_device(query)) : NULL;
+    tp_tensor *lse = v ? tpi_empty(TP_INTS(h.n, h.queries), kept, tpi_device(query)) : NULL, *o = NULL;
     ok = lse;
-    for (int64_t at = 0; at < h.n && ok; at += h.at_once)
-        ok = forward_part(&h, q, k, v, at, h.n - at < h.at_once ? h.n - at : h.at_once, o, lse);
+    for (int64_t at = 0; at < h.n && ok; at += h.at_once) {
+        int64_t n = h.n - at < h.at_once ? h.n - at : h.at_once;
+        ok = put_part(&h, &o, forward_part(&h, q, k, v, at, n, lse), at, n);
+    }
     if (ok) {
         int64_t shape[TP_MAX_DIMS];
         memcpy(shape, query->shape, sizeof(int64_t) * query->ndim);
         shape[query->ndim - 1] = value->shape[value->ndim - 1];
-        out[0] = tpo_reshape(o, tp_ints_view(shape, query->ndim)),
+        out[0] = tpo_reshape(o, tp_ints_view(shape, query->ndim));
         out[1] = tpo_reshape(lse, tp_ints_view(shape, query->ndim - 1));
         ok = out[0] && out[1];
         if (ok && turned_round(query)) {
@@ -195,41 +303,34 @@ static bool forward_by_products(tp_tensor *query, tp_tensor *key, tp_tensor *val
             ok = turned && tpi_copy_data(turned, out[0]);
             out[0] = tpi_after(out[0], turned);
         }
-        if (!ok) tpi_release(out[0]), tpi_release(out[1]);
+        if (!ok) {
+            tpi_release(out[0]);
+            tpi_release(out[1]);
+        }
     }
-    tpi_release(o), tpi_release(lse);
+    tpi_release(o);
+    tpi_release(lse);
     tpi_release_temporaries(&bag, NULL);
     return ok;
 }
 
 typedef struct backward_call {
-    tp_tensor *grad, *q, *k, *v, *o, *lse, *gq, *gk, *gv;
+    tp_tensor *grad, *q, *k, *v, *o, *lse;
+    tp_tensor *made[3]; /* of q, k and v; owned */
 } backward_call;
 
-static bool backward_part(const heads *h, const backward_call *c, int64_t first, int64_t n) {
+static bool backward_part(const heads *h, backward_call *c, int64_t first, int64_t n) {
     tpi_temporaries bag = {0};
-    tp_tensor *s = scores(&bag, h, c->q, c->k, first, n), *l = part(&bag, c->lse, first, n),
-              *column = l ? tpi_put(&bag, tpo_unsqueeze(l, -1)) : NULL;
-    tp_tensor *off = tpi_put(&bag, sub(s, column)), *p = off ? tpi_put(&bag, tpo_exp(off)) : NULL;
-    if (p) p = tpi_put(&bag, tpo_nan_to_num(p, 0, NAN, NAN));
-    tp_tensor *g = part(&bag, c->grad, first, n), *o = part(&bag, c->o, first, n), *q = part(&bag, c->q, first, n),
-              *k = part(&bag, c->k, first, n), *v = part(&bag, c->v, first, n);
-    tp_dtype narrow = (tp_dtype)c->q->dtype;
-    tp_tensor *pn = p ? tpi_put(&bag, tpo_to_dtype(p, narrow)) : NULL;
-    tp_tensor *gv = product(&bag, tpi_put(&bag, turned(pn)), g), *gp = product(&bag, g, tpi_put(&bag, turned(v)));
-    tp_tensor *both = tpi_put(&bag, mul(g, o)),
-              *d = both ? tpi_put(&bag, tpo_sum(both, TP_INTS(-1), true, p ? (tp_dtype)p->dtype : TP_NO_DTYPE)) : NULL;
-    tp_tensor *wide = gp && p ? tpi_put(&bag, tpo_to_dtype(gp, (tp_dtype)p->dtype)) : NULL,
-              *gs = tpi_put(&bag, mul(tpi_put(&bag, sub(wide, d)), p));
-    if (gs) gs = tpi_put(&bag, tpo_mul(tp_operand_tensor(gs), tp_operand_double(h->scale)));
-    tp_tensor *gn = gs ? tpi_put(&bag, tpo_to_dtype(gs, narrow)) : NULL, *gq = product(&bag, gn, k),
-              *gk = product(&bag, tpi_put(&bag, turned(gn)), q);
-    bool ok = gv && gq && gk;
-    tp_tensor *const made[3] = {gq, gk, gv}, *const whole[3] = {c->gq, c->gk, c->gv};
-    for (int i = 0; i < 3 && ok; i++) {
-        tp_tensor *place = part(&bag, (tp_tensor *)whole[i], first, n);
-        ok = place && tpi_copy_data(place, made[i]);
-    }
+    tp_tensor *g = part(&bag, c->grad, first, n), *q = part(&bag, c->q, first, n), *k = part(&bag, c->k, first, n),
+              *v = part(&bag, c->v, first, n), *o = part(&bag, c->o, first, n), *sums = part(&bag, c->lse, first, n);
+    tp_tensor *both = g && o ? tpi_put(&bag, tpo_mul(tp_operand_tensor(g), tp_operand_tensor(o))) : NULL;
+    tp_tensor *means = both && sums ? tpi_put(&bag, tpo_sum(both, TP_INTS(-1), false, (tp_dtype)sums->dtype)) : NULL;
+    tp_tensor *s = scores(&bag, c->q, c->k, first, n), *dots = product(&bag, g, tpi_put(&bag, turned(v)));
+    bool ok = s && dots && means && backward_rows(h, s, dots, first, n, (row_facts){sums, means});
+    tp_tensor *gv = ok ? product(&bag, tpi_put(&bag, turned(s)), g) : NULL, *gq = ok ? product(&bag, dots, k) : NULL,
+              *gk = ok ? product(&bag, tpi_put(&bag, turned(dots)), q) : NULL;
+    tp_tensor *const made[3] = {gq, gk, gv};
+    for (int i = 0; i < 3 && ok; i++) ok = put_part(h, &c->made[i], made[i] ? tpi_retain(made[i]) : NULL, first, n);
     tpi_release_temporaries(&bag, NULL);
     return ok;
 }
@@ -244,17 +345,23 @@ static bool backward_by_products(tp_tensor *grad, tp_tensor *query, tp_tensor *k
     tp_tensor **const to[5] = {&c.grad, &c.q, &c.k, &c.v, &c.o};
     for (int i = 0; i < 5 && ok; i++) ok = (*to[i] = flat(&bag, from[i])) != NULL;
     tp_tensor *alone = ok ? tpi_put(&bag, tpi_detached(lse)) : NULL;
-    c.lse = alone ? tpi_put(&bag, tpo_reshape(alone, TP_INTS(h.n, h.queries))) : NULL;
+    tp_tensor *sums = alone ? tpi_put(&bag, tpo_reshape(alone, TP_INTS(h.n, h.queries))) : NULL;
+    tp_dtype kept = query->dtype == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32;
+    tp_tensor *same = sums ? tpi_put(&bag, tpi_as_dtype_data(sums, kept)) : NULL;
+    c.lse = same ? tpi_put(&bag, tpi_contiguous_data(same)) : NULL;
     ok = ok && c.lse;
-    out[0] = ok ? tpi_empty(tpi_shape(query), (tp_dtype)query->dtype, tpi_device(query)) : NULL;
-    out[1] = ok ? tpi_empty(tpi_shape(key), (tp_dtype)key->dtype, tpi_device(key)) : NULL;
-    out[2] = ok ? tpi_empty(tpi_shape(value), (tp_dtype)value->dtype, tpi_device(value)) : NULL;
-    ok = ok && out[0] && out[1] && out[2] && (c.gq = flat(&bag, out[0])) && (c.gk = flat(&bag, out[1])) &&
-         (c.gv = flat(&bag, out[2]));
     for (int64_t at = 0; at < h.n && ok; at += h.at_once)
         ok = backward_part(&h, &c, at, h.n - at < h.at_once ? h.n - at : h.at_once);
+    for (int i = 0; i < 3; i++) {
+        out[i] = ok ? tpo_reshape(c.made[i], tpi_shape(from[i + 1])) : NULL;
+        ok = ok && out[i];
+        tpi_release(c.made[i]);
+    }
     tpi_release_temporaries(&bag, NULL);
-    for (int i = 0; i < 3 && !ok; i++) tpi_release(out[i]), out[i] = NULL;
+    for (int i = 0; i < 3 && !ok; i++) {
+        tpi_release(out[i]);
+        out[i] = NULL;
+    }
     return ok;
 }
 

@@ -43,7 +43,7 @@ static tp_tensor *by_formula(tp_tensor *query, tp_tensor *key, tp_tensor *value,
     tp_tensor *s = masked_scores(&bag, query, key, mask, is_causal, scale);
     tp_tensor *p = tpi_put(&bag, s ? tpo__safe_softmax(s, -1, TP_NO_DTYPE) : NULL);
     if (p && dropout_p > 0) {
-        tp_tensor *noise = tpi_put(&bag, tpo_dropout_noise(p, dropout_p, -1));
+        tp_tensor *noise = tpi_put(&bag, tpo_dropout_noise(p, dropout_p, -1, NULL));
         p = tpi_put(&bag, mul(p, noise));
     }
     return tpi_release_temporaries(&bag, p ? tpo_matmul(p, value) : NULL);

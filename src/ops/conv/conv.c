@@ -151,11 +151,13 @@ static char *split_planes(const char *z, int64_t n, tp_dtype real) {
     char *planes = tpi_alloc((size_t)(2 * n) * tpi_dtype_bytes[real]);
     if (!planes) return NULL;
     for (int64_t i = 0; i < n; i++) {
-        if (real == TP_FLOAT32)
-            ((float *)planes)[i] = ((const float *)z)[2 * i], ((float *)planes)[n + i] = ((const float *)z)[2 * i + 1];
-        else
-            ((double *)planes)[i] = ((const double *)z)[2 * i],
-                     ((double *)planes)[n + i] = ((const double *)z)[2 * i + 1];
+        if (real == TP_FLOAT32) {
+            ((float *)planes)[i] = ((const float *)z)[2 * i];
+            ((float *)planes)[n + i] = ((const float *)z)[2 * i + 1];
+        } else {
+            ((double *)planes)[i] = ((const double *)z)[2 * i];
+            ((double *)planes)[n + i] = ((const double *)z)[2 * i + 1];
+        }
     }
     return planes;
 }
@@ -226,8 +228,13 @@ static tp_tensor *multiply_last(tpi_conv_call *call, bool transposed, tp_tensor 
         set_operands(call, transposed, ta->data, tb->data);
         ok = tpi_conv_onednn.run(call);
     }
-    tpi_release(ta), tpi_release(tb), tpi_release(tbias);
-    if (!ok) return tpi_release(out), NULL;
+    tpi_release(ta);
+    tpi_release(tb);
+    tpi_release(tbias);
+    if (!ok) {
+        tpi_release(out);
+        return NULL;
+    }
     return weight ? tpi_from_compute_like(out, (tp_dtype)a->dtype, channels_last(a) ? a : b)
                   : tpi_from_compute(out, (tp_dtype)a->dtype);
 }
@@ -262,8 +269,13 @@ static tp_tensor *multiply(const tpi_conv *c, tpi_conv_role role, bool transpose
         set_operands(&call, transposed, ta->data, tb->data);
         ok = tp_dtype_is_complex(compute) ? multiply_complex(&call, transposed, ta, tb, tbias, out) : run_first(&call);
     }
-    tpi_release(ta), tpi_release(tb), tpi_release(tbias);
-    if (!ok) return tpi_release(out), NULL;
+    tpi_release(ta);
+    tpi_release(tb);
+    tpi_release(tbias);
+    if (!ok) {
+        tpi_release(out);
+        return NULL;
+    }
     return tpi_from_compute_like(out, dtype, channels_last(a) ? a : b);
 }
 

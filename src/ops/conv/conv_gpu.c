@@ -1,6 +1,7 @@
 /* Convolutions on GPUs by the driver's library. In the words of ops/conv/conv.h: x and y are what a convolution reads
  * and writes, w its weight, and each of the three may be the result; a transposed convolution exchanges x and y. All
  * three lie in one layout, contiguous or channels_last. */
+#include "device/gpu/trace.h"
 #include "ops/compute_dtype.h"
 #include "ops/conv/conv.h"
 #include "ops/native_gpu.h"
@@ -10,11 +11,19 @@
 /* A convolution over one dim is one over two, the first of which has one row. */
 static void describe(const tp_tensor *t, int spatial, bool has_batch, int64_t *shape, int64_t *stride) {
     int n = 0, at = 0;
-    shape[n] = has_batch ? t->shape[at] : 1, stride[n++] = has_batch ? t->strides[at] : t->numel;
+    shape[n] = has_batch ? t->shape[at] : 1;
+    stride[n++] = has_batch ? t->strides[at] : t->numel;
     at += has_batch;
-    shape[n] = t->shape[at], stride[n++] = t->strides[at++];
-    if (spatial == 1) shape[n] = 1, stride[n++] = t->shape[at] * t->strides[at] > 0 ? t->shape[at] * t->strides[at] : 1;
-    for (int i = 0; i < spatial; i++) shape[n] = t->shape[at], stride[n++] = t->strides[at++];
+    shape[n] = t->shape[at];
+    stride[n++] = t->strides[at++];
+    if (spatial == 1) {
+        shape[n] = 1;
+        stride[n++] = t->shape[at] * t->strides[at] > 0 ? t->shape[at] * t->strides[at] : 1;
+    }
+    for (int i = 0; i < spatial; i++) {
+        shape[n] = t->shape[at];
+        stride[n++] = t->strides[at++];
+    }
 }
 
 /* a and b are the two that are given, `role` of the third, which has `shape`. */
@@ -27,7 +36,8 @@ static tp_tensor *multiply(const tpi_conv *c, tpi_conv_role role, tp_tensor *a, 
     tp_layout layout = !last ? TP_CONTIGUOUS : spatial == 3 ? TP_CHANNELS_LAST_3D : TP_CHANNELS_LAST;
     if (last && (a->ndim != spatial + 2 || b->ndim != spatial + 2 || shape.n != spatial + 2)) layout = TP_CONTIGUOUS;
     tp_tensor *of[3] = {NULL};
-    of[role_a] = tpi_gpu_laid_out(a, layout), of[role_b] = tpi_gpu_laid_out(b, layout),
+    of[role_a] = tpi_gpu_laid_out(a, layout);
+    of[role_b] = tpi_gpu_laid_out(b, layout);
     of[role] = tpi_empty_layout(shape, (tp_dtype)a->dtype, device, layout);
     tpi_served served = TPI_FAILED;
     if (of[TPI_CONV_X] && of[TPI_CONV_W] && of[TPI_CONV_Y] && of[role]->numel) {
@@ -48,12 +58,17 @@ static tp_tensor *multiply(const tpi_conv *c, tpi_conv_role role, tp_tensor *a, 
         describe(of[TPI_CONV_Y], spatial, of[TPI_CONV_Y]->ndim == spatial + 2, job.y_shape, job.y_stride);
         for (int i = 0; i < job.dims; i++) {
             int d = 3 - job.dims + i;
-            job.stride[i] = c->stride[d], job.padding[i] = c->pad[d], job.dilation[i] = c->dilation[d];
+            job.stride[i] = c->stride[d];
+            job.padding[i] = c->pad[d];
+            job.dilation[i] = c->dilation[d];
         }
+        tpi_gpu_span span = tpi_gpu_span_begin(device, TP_ACTIVITY_LIBRARY, "convolution", 0);
         served = tp_gpu_is_on(TP_GPU_CONV_LIBRARY) ? driver->conv(device.index, tpi_gpu_stream_of(device), &job)
                                                    : TPI_DECLINED;
+        tpi_gpu_span_end(&span, served == TPI_SERVED);
     }
-    tpi_release(of[role_a]), tpi_release(of[role_b]);
+    tpi_release(of[role_a]);
+    tpi_release(of[role_b]);
     return served == TPI_SERVED ? of[role] : tpi_after(of[role], NULL);
 }
 
@@ -64,7 +79,8 @@ static tp_tensor *with_bias(tp_tensor *y, tp_tensor *bias, int spatial) {
     tp_tensor *column = tpi_alias(bias, 1 + spatial, shape, strides, tpi_offset(bias)),
               *flat = column ? tpi_detached(column) : NULL;
     tp_tensor *sum = flat ? tpo_add(tp_operand_tensor(y), tp_operand_tensor(flat), tp_int(1)) : NULL;
-    tpi_release(column), tpi_release(flat);
+    tpi_release(column);
+    tpi_release(flat);
     return tpi_after(y, sum);
 }
 

@@ -129,7 +129,10 @@ static bool run_tasks(job *j, int64_t tasks, tpi_chunk_fn fn) {
     const tpi_conv *c = j->c;
     double work = (double)c->batch * c->groups * c->cy * c->cx * tpi_conv_taps(c) * tpi_conv_ysize(c);
     tpi_parallel_for(tasks, work > 50e3, fn, j);
-    if (atomic_load(&j->failed)) return tpi_fail_memory(TILE_BYTES, "convolution columns"), false;
+    if (atomic_load(&j->failed)) {
+        tpi_fail_memory(TILE_BYTES, "convolution columns");
+        return false;
+    }
     return true;
 }
 

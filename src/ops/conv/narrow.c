@@ -51,10 +51,15 @@ static bool fits(const tpi_conv_call *call) {
 static int64_t *lay_out(job *j) {
     const tpi_conv *c = &j->c;
     int64_t panel = tpi_cpu_isa == TPI_ISA_AVX512 ? TPI_NARROW_WIDTH : TPI_NARROW_WIDTH / 2, taps = tpi_conv_taps(c);
-    j->n.outputs = c->cy, j->n.patch = c->cx * taps, j->n.height = c->y[1], j->n.width = c->y[2];
-    j->y_row = tpi_ceil_div(c->y[2], panel) * panel, j->y_image = c->cy * c->y[1] * j->y_row;
+    j->n.outputs = c->cy;
+    j->n.patch = c->cx * taps;
+    j->n.height = c->y[1];
+    j->n.width = c->y[2];
+    j->y_row = tpi_ceil_div(c->y[2], panel) * panel;
+    j->y_image = c->cy * c->y[1] * j->y_row;
     j->n.x_row = j->y_row + (c->k[2] - 1) * c->dilation[2];
-    j->x_plane = (c->x[1] + 2 * c->pad[1]) * j->n.x_row, j->x_image = c->cx * j->x_plane;
+    j->x_plane = (c->x[1] + 2 * c->pad[1]) * j->n.x_row;
+    j->x_image = c->cx * j->x_plane;
     int64_t *places = tpi_malloc(sizeof *places * (size_t)j->n.patch);
     for (int64_t p = 0; places && p < j->n.patch; p++) {
         int64_t channel = p / taps, h = p % taps / c->k[2], w = p % c->k[2];
@@ -109,7 +114,8 @@ static bool run_y(const tpi_conv *c, const float *x, const float *w, const float
     job j = {.c = *c, .x = x, .out = y, .n = {.filters = w, .bias = bias}};
     int64_t *places = lay_out(&j);
     if (!places) return false;
-    j.n.places = places, j.images = 1 + TASK_ELEMENTS / tpi_max64(j.x_image, j.y_image);
+    j.n.places = places;
+    j.images = 1 + TASK_ELEMENTS / tpi_max64(j.x_image, j.y_image);
     tpi_parallel_for(tpi_ceil_div(c->batch, j.images), c->batch * j.y_image * j.n.patch > 100000, image_task, &j);
     tpi_mfree(places);
     return finish(&j);
@@ -119,9 +125,13 @@ static bool run_y(const tpi_conv *c, const float *x, const float *w, const float
 static bool run_x(const tpi_conv *c, const float *y, const float *w, const float *bias, float *x) {
     tpi_conv back = *c;
     int64_t taps = tpi_conv_taps(c);
-    back.cx = c->cy, back.cy = c->cx;
-    for (int i = 1; i < 3; i++)
-        back.x[i] = c->y[i], back.y[i] = c->x[i], back.pad[i] = (c->k[i] - 1) * c->dilation[i] - c->pad[i];
+    back.cx = c->cy;
+    back.cy = c->cx;
+    for (int i = 1; i < 3; i++) {
+        back.x[i] = c->y[i];
+        back.y[i] = c->x[i];
+        back.pad[i] = (c->k[i] - 1) * c->dilation[i] - c->pad[i];
+    }
     size_t bytes = (size_t)(c->cx * c->cy * taps) * sizeof(float);
     float *turned = tpi_alloc(bytes);
     if (!turned) return false;
@@ -160,7 +170,8 @@ static bool run_w(const tpi_conv *c, const float *x, const float *y, float *w) {
     job j = {.c = *c, .x = x, .y = y, .chunks = tpi_min64(CHUNKS, c->batch)};
     int64_t *places = lay_out(&j), weights = c->cy * c->cx * tpi_conv_taps(c);
     size_t bytes = (size_t)(weights * j.chunks) * sizeof(float);
-    j.n.places = places, j.out = places ? tpi_alloc(bytes) : NULL;
+    j.n.places = places;
+    j.out = places ? tpi_alloc(bytes) : NULL;
     bool fine = j.out;
     if (fine) {
         tpi_parallel_for(j.chunks, c->batch * j.y_image * j.n.patch > 100000, filters_task, &j);

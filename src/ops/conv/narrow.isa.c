@@ -14,17 +14,20 @@ INLINE void tile(int rows, const tpi_narrow *n, int64_t first, const float *x, f
         UNROLL
         for (int i = 0; i < rows; i++) {
             vector by = broadcast(f[i * n->patch + p]);
-            sum[i][0] = multiply_add(by, left, sum[i][0]), sum[i][1] = multiply_add(by, right, sum[i][1]);
+            sum[i][0] = multiply_add(by, left, sum[i][0]);
+            sum[i][1] = multiply_add(by, right, sum[i][1]);
         }
     }
     int64_t plane = n->height * n->width;
     UNROLL
     for (int i = 0; i < rows; i++) {
         if (width >= PANEL) {
-            store(y + i * plane, sum[i][0]), store(y + i * plane + LANES, sum[i][1]);
+            store(y + i * plane, sum[i][0]);
+            store(y + i * plane + LANES, sum[i][1]);
         } else {
             float room[PANEL];
-            store(room, sum[i][0]), store(room + LANES, sum[i][1]);
+            store(room, sum[i][0]);
+            store(room + LANES, sum[i][1]);
             memcpy(y + i * plane, room, (size_t)width * sizeof *y);
         }
     }

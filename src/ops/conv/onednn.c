@@ -201,7 +201,8 @@ static bool ready(void) {
 
 bool tpi_onednn_found(const char **version, const char **file) {
     if (!ready()) return false;
-    *version = lib.version, *file = lib.file;
+    *version = lib.version;
+    *file = lib.file;
     return true;
 }
 
@@ -253,7 +254,10 @@ typedef struct request { /* a piece in the library's terms */
 static void image_strides(const tpi_onednn_piece *p, const int64_t *sizes, int64_t channels, int64_t *strides) {
     int n = (int)p->spatial + 2;
     int64_t step = p->last ? channels : 1;
-    for (int i = n - 1; i >= 2; i--) strides[i] = step, step *= sizes[i];
+    for (int i = n - 1; i >= 2; i--) {
+        strides[i] = step;
+        step *= sizes[i];
+    }
     strides[1] = p->last ? 1 : step;
     strides[0] = p->last ? step : step * channels;
 }
@@ -262,13 +266,20 @@ static request request_for(const tpi_onednn_piece *p) {
     const tpi_conv *c = &p->c;
     request r = {.n = (int)p->spatial + 2, .w_n = (int)p->spatial + 2 + (c->groups > 1)};
     r.x[0] = r.y[0] = c->batch;
-    r.x[1] = c->groups * c->cx, r.y[1] = c->groups * c->cy;
+    r.x[1] = c->groups * c->cx;
+    r.y[1] = c->groups * c->cy;
     int grouped = c->groups > 1, at = 3 - (int)p->spatial;
-    r.w[0] = c->groups, r.w[grouped] = c->cy, r.w[grouped + 1] = c->cx;
+    r.w[0] = c->groups;
+    r.w[grouped] = c->cy;
+    r.w[grouped + 1] = c->cx;
     for (int i = 0; i < p->spatial; i++) {
         int d = at + i;
-        r.x[2 + i] = c->x[d], r.y[2 + i] = c->y[d], r.w[grouped + 2 + i] = c->k[d];
-        r.stride[i] = c->stride[d], r.dilation[i] = c->dilation[d] - 1, r.before[i] = c->pad[d];
+        r.x[2 + i] = c->x[d];
+        r.y[2 + i] = c->y[d];
+        r.w[grouped + 2 + i] = c->k[d];
+        r.stride[i] = c->stride[d];
+        r.dilation[i] = c->dilation[d] - 1;
+        r.before[i] = c->pad[d];
         /* What the last window reaches past the end; less than 0 when it leaves some of x out. */
         r.after[i] = (c->y[d] - 1) * c->stride[d] + c->dilation[d] * (c->k[d] - 1) + 1 - c->x[d] - c->pad[d];
     }
@@ -381,7 +392,10 @@ static void fill_plan(tpi_onednn_plan *p) {
               describe(&wanted[1], r.w_n, r.w, NULL) && describe(&wanted[2], r.n, r.y, own ? NULL : r.y_strides) &&
               describe(&wanted[3], 1, r.bias, NULL);
     void *pd = !ok ? NULL : lib.call.forward_pd ? make_pd3(&p->piece, &r, wanted) : make_pd2(&p->piece, &r, wanted);
-    if (pd && !good_kernel(pd)) lib.call.pd_destroy(pd), pd = NULL;
+    if (pd && !good_kernel(pd)) {
+        lib.call.pd_destroy(pd);
+        pd = NULL;
+    }
     if (pd) p->conv = make_primitive(pd);
     if (p->conv && !make_moves(p, stored)) empty_plan(p);
     forget(stored, 3);
@@ -397,7 +411,10 @@ static pthread_mutex_t plan_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t hash_of(const tpi_onednn_piece *piece) {
     uint64_t h = 14695981039346656037u, words[sizeof *piece / 8];
     memcpy(words, piece, sizeof words);
-    for (size_t i = 0; i < sizeof words / 8; i++) h = (h ^ words[i]) * 1099511628211u, h ^= h >> 29;
+    for (size_t i = 0; i < sizeof words / 8; i++) {
+        h = (h ^ words[i]) * 1099511628211u;
+        h ^= h >> 29;
+    }
     return h;
 }
 
@@ -411,7 +428,9 @@ static tpi_onednn_plan *look_up(const tpi_onednn_piece *piece) {
         if (p->users == 0 && (!idle || p->used < idle->used)) idle = p;
     if (!idle) return NULL;
     empty_plan(idle);
-    idle->piece = *piece, idle->filled = false, plan_hash[idle - plans] = hash;
+    idle->piece = *piece;
+    idle->filled = false;
+    plan_hash[idle - plans] = hash;
     return idle;
 }
 
@@ -448,7 +467,7 @@ void tpi_onednn_plan_done(tpi_onednn_plan *plan) {
 static size_t room_of(desc d) { return d ? (lib.call.desc_size(d) + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN : 0; }
 
 size_t tpi_onednn_packed_bytes(const tpi_onednn_plan *p) { return room_of(p->w); }
-size_t tpi_onednn_room_bytes(const tpi_onednn_plan *p) {
+size_t tpi_onednn_scratch_bytes(const tpi_onednn_plan *p) {
     return (p->move_x ? room_of(p->x) : 0) + (p->move_y ? room_of(p->y) : 0) + room_of(p->scratch);
 }
 
@@ -474,7 +493,10 @@ static bool stop_running(running *r) {
 
 static void *memory_at(running *r, desc d, const void *data) {
     void *memory = NULL;
-    if (r->bad || lib.call.memory_create(&memory, d, lib.engine, (void *)data) != SUCCESS) return r->bad = true, NULL;
+    if (r->bad || lib.call.memory_create(&memory, d, lib.engine, (void *)data) != SUCCESS) {
+        r->bad = true;
+        return NULL;
+    }
     return r->memory[r->n++] = memory;
 }
 
@@ -487,7 +509,10 @@ static void move(running *r, const void *primitive, void *from, void *to) {
 }
 
 static bool move_weights(const tpi_onednn_plan *p, const float *from, desc from_desc, float *to, desc to_desc) {
-    if (!p->move_w) return memcpy(to, from, lib.call.desc_size(p->w)), true;
+    if (!p->move_w) {
+        memcpy(to, from, lib.call.desc_size(p->w));
+        return true;
+    }
     running r = start_running();
     void *a = memory_at(&r, from_desc, from), *b = memory_at(&r, to_desc, to);
     move(&r, p->move_w, a, b);

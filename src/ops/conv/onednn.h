@@ -38,7 +38,7 @@ void tpi_onednn_plan_done(tpi_onednn_plan *plan);
 
 /* Bytes of the piece's weights in the kernel's own layout ("packed"), and of the scratch space of one run. */
 size_t tpi_onednn_packed_bytes(const tpi_onednn_plan *plan);
-size_t tpi_onednn_room_bytes(const tpi_onednn_plan *plan);
+size_t tpi_onednn_scratch_bytes(const tpi_onednn_plan *plan);
 
 /* These run on the calling thread. False: the library failed; no error is set. All pointers are at the piece's first
  * element; `packed` is read by y and x and written by w. */

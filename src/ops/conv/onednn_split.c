@@ -209,7 +209,10 @@ static void weight_task(int64_t task, void *context) {
 }
 
 static bool finish(job *j) {
-    if (atomic_load(&j->no_memory)) return tpi_fail_memory(j->room_bytes, "convolution images"), false;
+    if (atomic_load(&j->no_memory)) {
+        tpi_fail_memory(j->room_bytes, "convolution images");
+        return false;
+    }
     if (atomic_load(&j->failed)) return tpi_refuse(TP_ERR_RUNTIME, "oneDNN could not compute the convolution");
     return true;
 }
@@ -238,7 +241,9 @@ static bool run(const tpi_conv_call *call) {
              .bias = call->bias};
     tpi_onednn_plan *plan = tpi_onednn_plan_for(&j.t.piece);
     if (!plan) return tpi_refuse(TP_ERR_RUNTIME, "oneDNN has no kernel for the convolution");
-    j.plan = plan, j.packed_bytes = tpi_onednn_packed_bytes(plan), j.room_bytes = tpi_onednn_room_bytes(plan);
+    j.plan = plan;
+    j.packed_bytes = tpi_onednn_packed_bytes(plan);
+    j.room_bytes = tpi_onednn_scratch_bytes(plan);
     size_t bytes = j.packed_bytes * (size_t)(role == TPI_CONV_W ? j.t.slices * j.t.chunks : j.t.slices);
     j.packed = tpi_alloc(bytes);
     bool ok = j.packed && (role == TPI_CONV_W ? run_weights(&j) : run_images(&j));

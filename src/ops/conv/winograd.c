@@ -176,7 +176,8 @@ static bool run_rows(job *j) {
             floats = TPI_WINOGRAD_PRODUCTS * tpi_ceil_div(j->depth, DEPTH) * apart(most * DEPTH);
     j->patches = task_room(floats, &j->missing);
     for (; j->patches && j->first < j->in.tiles; j->first += TILES) {
-        j->tiles = tpi_min64(TILES, j->in.tiles - j->first), j->panels = tpi_ceil_div(j->tiles, j->panel);
+        j->tiles = tpi_min64(TILES, j->in.tiles - j->first);
+        j->panels = tpi_ceil_div(j->tiles, j->panel);
         tpi_parallel_for(tpi_ceil_div(j->tiles, BLOCK) * tpi_ceil_div(j->depth, DEPTH), true, patches_task, j);
         if (!atomic_load(&j->missing)) tpi_parallel_for(tpi_ceil_div(j->rows, ROWS), true, rows_task, j);
     }

@@ -27,9 +27,9 @@ INLINE void turn(eight v[4]) {
           b = __builtin_shufflevector(v[2], v[3], 0, 8, 1, 9, 4, 12, 5, 13);
     eight c = __builtin_shufflevector(v[0], v[1], 2, 10, 3, 11, 6, 14, 7, 15),
           d = __builtin_shufflevector(v[2], v[3], 2, 10, 3, 11, 6, 14, 7, 15);
-    v[0] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13),
+    v[0] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
     v[1] = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
-    v[2] = __builtin_shufflevector(c, d, 0, 1, 8, 9, 4, 5, 12, 13),
+    v[2] = __builtin_shufflevector(c, d, 0, 1, 8, 9, 4, 5, 12, 13);
     v[3] = __builtin_shufflevector(c, d, 2, 3, 10, 11, 6, 7, 14, 15);
 }
 
@@ -38,7 +38,8 @@ INLINE void load_four(const float *from, const int64_t *places, eight v[4]) {
     UNROLL
     for (int i = 0; i < 4; i++) {
         four low, high;
-        memcpy(&low, from + places[i], sizeof low), memcpy(&high, from + places[i + 4], sizeof high);
+        memcpy(&low, from + places[i], sizeof low);
+        memcpy(&high, from + places[i + 4], sizeof high);
         v[i] = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
     }
     turn(v);
@@ -51,22 +52,29 @@ INLINE void load_two(const float *from, const int64_t *places, eight v[2]) {
     for (int i = 0; i < E; i++) memcpy(&d[i], from + places[i], sizeof d[i]);
     typedef double doubles __attribute__((vector_size(32)));
     doubles a = {d[0], d[1], d[4], d[5]}, b = {d[2], d[3], d[6], d[7]};
-    v[0] = __builtin_shufflevector((eight)a, (eight)b, 0, 2, 8, 10, 4, 6, 12, 14),
+    v[0] = __builtin_shufflevector((eight)a, (eight)b, 0, 2, 8, 10, 4, 6, 12, 14);
     v[1] = __builtin_shufflevector((eight)a, (eight)b, 1, 3, 9, 11, 5, 7, 13, 15);
 }
 
 /* ---- The matrices of results, along one axis ---- */
 INLINE void small_b(const eight *d, eight *out, int t) {
-    out[0] = d[0] - d[2], out[t] = d[1] + d[2], out[2 * t] = d[2] - d[1], out[3 * t] = d[1] - d[3];
+    out[0] = d[0] - d[2];
+    out[t] = d[1] + d[2];
+    out[2 * t] = d[2] - d[1];
+    out[3 * t] = d[1] - d[3];
 }
 
 INLINE void small_a_back(const eight *m, eight *out, int t) { /* four to two */
-    out[0] = m[0] + m[1] + m[2], out[t] = m[1] - m[2] - m[3];
+    out[0] = m[0] + m[1] + m[2];
+    out[t] = m[1] - m[2] - m[3];
 }
 
 INLINE void small_g(const eight *g, eight *out, int t) { /* three to four */
     eight ends = 0.5f * (g[0] + g[2]);
-    out[0] = g[0], out[t] = fma8(0.5f, g[1], ends), out[2 * t] = fma8(-0.5f, g[1], ends), out[3 * t] = g[2];
+    out[0] = g[0];
+    out[t] = fma8(0.5f, g[1], ends);
+    out[2 * t] = fma8(-0.5f, g[1], ends);
+    out[3 * t] = g[2];
 }
 
 /* ---- The matrices of the weight's gradient; elements are `s` apart ---- */
@@ -74,8 +82,10 @@ INLINE void times_b(const eight *d, int s, eight *out, int t) {
     eight e = fma8(-2, d[2 * s], d[4 * s]), o = fma8(-2, d[s], d[3 * s]);
     eight f = fma8(-0.5f, d[2 * s], d[4 * s]), p = fma8(-0.5f, d[s], d[3 * s]);
     out[0] = fma8(-2.5f, d[2 * s], d[0] + d[4 * s]);
-    out[t] = fma8(NEAR, o, e), out[2 * t] = fma8(-NEAR, o, e);
-    out[3 * t] = fma8(FAR, p, f), out[4 * t] = fma8(-FAR, p, f);
+    out[t] = fma8(NEAR, o, e);
+    out[2 * t] = fma8(-NEAR, o, e);
+    out[3 * t] = fma8(FAR, p, f);
+    out[4 * t] = fma8(-FAR, p, f);
     out[5 * t] = fma8(-2.5f, d[3 * s], d[s] + d[5 * s]);
 }
 
@@ -83,8 +93,10 @@ INLINE void times_a(const eight *y, int s, eight *out, int t) { /* four to six *
     eight e = fma8(0.5f, y[2 * s], y[0]), o = fma8(0.5f, y[3 * s], y[s]), f = fma8(2, y[2 * s], y[0]),
           p = fma8(2, y[3 * s], y[s]);
     out[0] = y[0];
-    out[t] = fma8(NEAR, o, e), out[2 * t] = fma8(-NEAR, o, e);
-    out[3 * t] = fma8(FAR, p, f), out[4 * t] = fma8(-FAR, p, f);
+    out[t] = fma8(NEAR, o, e);
+    out[2 * t] = fma8(-NEAR, o, e);
+    out[3 * t] = fma8(FAR, p, f);
+    out[4 * t] = fma8(-FAR, p, f);
     out[5 * t] = y[3 * s];
 }
 
@@ -178,7 +190,8 @@ INLINE void put_row(const tpi_winograd_tile *tiles, int r, const eight v[2], flo
     eight pairs[2] = {__builtin_shufflevector(v[0], v[1], 0, 8, 1, 9, 2, 10, 3, 11),
                       __builtin_shufflevector(v[0], v[1], 4, 12, 5, 13, 6, 14, 7, 15)};
     if (in_line) {
-        store8(y + tiles[0].place, pairs[0]), store8(y + tiles[0].place + E, pairs[1]);
+        store8(y + tiles[0].place, pairs[0]);
+        store8(y + tiles[0].place + E, pairs[1]);
         return;
     }
     for (int i = 0; i < E; i++) {
@@ -231,9 +244,13 @@ INLINE void turn8(eight v[8]) {
         low[i] = __builtin_shufflevector(v[i], v[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
         high[i] = __builtin_shufflevector(v[i], v[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
-    turn(low), turn(high);
+    turn(low);
+    turn(high);
     UNROLL
-    for (int i = 0; i < 4; i++) v[i] = low[i], v[i + 4] = high[i];
+    for (int i = 0; i < 4; i++) {
+        v[i] = low[i];
+        v[i + 4] = high[i];
+    }
 }
 
 /* Eight filters, apart as said, to `to`: element e at e * step. `count` of them are stored. */
@@ -253,7 +270,8 @@ INLINE void filters(const float *w, int64_t apart, bool turned, float *to, int64
     if (turned) UNROLL
     for (int i = 0; i < 4; i++) {
         eight v = g[i];
-        g[i] = g[8 - i], g[8 - i] = v;
+        g[i] = g[8 - i];
+        g[8 - i] = v;
     }
     UNROLL
     for (int r = 0; r < 3; r++) small_g(g + 3 * r, half + r, 3);
@@ -303,8 +321,10 @@ INLINE void filter_grads(const float *u, int64_t step, int64_t count, bool add, 
         for (int r = 0; r < 6; r++) {
             if (count == E)
                 d[r] = load8(u + (r * 6 + c) * step);
-            else
-                d[r] = (eight){0}, memcpy(&d[r], u + (r * 6 + c) * step, (size_t)count * sizeof *u);
+            else {
+                d[r] = (eight){0};
+                memcpy(&d[r], u + (r * 6 + c) * step, (size_t)count * sizeof *u);
+            }
         }
         times_g_back(d, 1, half + c, 6);
     }

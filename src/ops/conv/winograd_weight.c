@@ -108,7 +108,8 @@ static void rectangle_task(int64_t task, void *context) {
 
 static void run_portions(job *j, int64_t each) {
     for (; j->first < j->x.tiles && !atomic_load(&j->missing); j->first += each) {
-        j->tiles = tpi_min64(each, j->x.tiles - j->first), j->row = apart(round_up(j->tiles, TPI_WINOGRAD_LANES));
+        j->tiles = tpi_min64(each, j->x.tiles - j->first);
+        j->row = apart(round_up(j->tiles, TPI_WINOGRAD_LANES));
         int64_t blocks = tpi_ceil_div(j->tiles, BLOCK);
         tpi_parallel_for(blocks * (j->columns / j->panel), true, patches_task, j);
         tpi_parallel_for(blocks * tpi_ceil_div(j->y.channels, j->panel), true, spread_task, j);
@@ -137,9 +138,11 @@ bool tpi_conv_winograd_w(const tpi_conv *c, const float *x, const float *y, floa
         tpi_min64(round_up((kept ? 1 : 2) * PORTION / per_tile, BLOCK), round_up(j.x.tiles, TPI_WINOGRAD_LANES));
     int64_t patches = TPI_WINOGRAD_W_PRODUCTS * apart(each * j.columns),
             spread = TPI_WINOGRAD_W_PRODUCTS * apart(apart(each) * c->cy);
-    j.patches = task_room(patches + spread, &j.missing), j.spread = j.patches ? j.patches + patches : NULL;
+    j.patches = task_room(patches + spread, &j.missing);
+    j.spread = j.patches ? j.patches + patches : NULL;
     j.sums = kept ? task_room(sums, &j.missing) : NULL;
     if (!atomic_load(&j.missing)) run_portions(&j, each);
-    task_done(j.patches, patches + spread), task_done(j.sums, sums);
+    task_done(j.patches, patches + spread);
+    task_done(j.sums, sums);
     return succeeded(&j.missing);
 }

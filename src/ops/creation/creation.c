@@ -19,8 +19,9 @@ static tp_tensor *filled_with(tp_tensor *t, tp_scalar value) {
 static bool check_size(tp_ints size) {
     for (int64_t d = 0; d < size.n; d++)
         if (size.v[d] < 0)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'size': expected no negative sizes, got %s",
-                              tpi_shape_text(size));
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'size': Trying to create tensor with negative dimension %lld: %s",
+                              (long long)size.v[d], tpi_shape_text(size));
     return size.n <= TP_MAX_DIMS ||
            tpi_refuse(TP_ERR_VALUE, "argument 'size': expected at most %d dimensions, got %lld", TP_MAX_DIMS,
                       (long long)size.n);
@@ -172,11 +173,15 @@ static bool integral(tp_scalar s) { return s.kind == TP_SCALAR_INT || s.kind == 
 
 static bool check_range(double start, double end, double step) {
     if (step == 0 || step != step)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'step': expected a number other than 0, got %g", step);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'step': step must be nonzero, got %g", step);
     if (!isfinite(start) || !isfinite(end))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'end': expected finite bounds, got %g to %g", start, end);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'end': unsupported range: %g -> %g, expected finite bounds", start,
+                          end);
     if ((step > 0 && start > end) || (step < 0 && start < end))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'step': %g leads away from end: from %g to %g", step, start, end);
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'step': upper bound and lower bound inconsistent with step sign: %g leads away "
+                          "from end: from %g to %g",
+                          step, start, end);
     return true;
 }
 
@@ -242,7 +247,9 @@ static tp_tensor *complex_between(tp_scalar start, tp_scalar end, int64_t steps,
 
 static tp_tensor *between(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype,
                           tp_device device) {
-    if (steps < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'steps': expected 0 or more, got %lld", (long long)steps);
+    if (steps < 0)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'steps': number of steps must be non-negative, got %lld",
+                        (long long)steps);
     bool complex_ends = start.kind == TP_SCALAR_COMPLEX || end.kind == TP_SCALAR_COMPLEX;
     if (complex_ends && dtype && !tp_dtype_is_complex(dtype))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'dtype': expected a complex dtype for complex values, got %s",
@@ -250,10 +257,15 @@ static tp_tensor *between(tp_scalar start, tp_scalar end, int64_t steps, double 
     dtype = complex_ends && !dtype ? tpi_dtype_to_complex(tp_default_dtype()) : tpi_dtype_or_default(dtype);
     if (tp_dtype_is_complex(dtype)) return complex_between(start, end, steps, base, dtype, device);
     double from = tp_scalar_to_double(start), to = tp_scalar_to_double(end);
-    if (tpi_dtype_category[dtype] == TPI_CAT_INT) from = trunc(from), to = trunc(to);
+    if (tpi_dtype_category[dtype] == TPI_CAT_INT) {
+        from = trunc(from);
+        to = trunc(to);
+    }
     bool wide = dtype == TP_FLOAT64;
-    if (dtype == TP_FLOAT32)
-        from = (float)from, to = (float)to; /* the ends are elements, so they are rounded before the rest is counted */
+    if (dtype == TP_FLOAT32) { /* the ends are elements, so they are rounded before the rest is counted */
+        from = (float)from;
+        to = (float)to;
+    }
     double by =
         steps > 1 ? (wide ? (to - from) / (double)(steps - 1) : (double)((float)(to - from) / (float)(steps - 1))) : 0;
     progression p = {.dtype = wide ? TP_FLOAT64 : TP_FLOAT32,
@@ -327,7 +339,10 @@ static tp_tensor *triangle(int64_t row, int64_t col, int64_t offset, bool lower,
             end = lower ? row : clamp_row((__int128)col - offset, row);
     for (int64_t r = begin; r < end && n; r++) {
         row_part(r, col, offset, lower, &from, &to);
-        for (int64_t c = from; c < to; c++) *rows++ = r, *cols++ = c;
+        for (int64_t c = from; c < to; c++) {
+            *rows++ = r;
+            *cols++ = c;
+        }
     }
     if (dtype && dtype != TP_INT64) t = tpi_after(t, tpi_as_dtype_data(t, dtype));
     if (!t || device.type == TP_CPU) return t;
@@ -361,7 +376,7 @@ tp_tensor *tpi_native_combination_indices(int64_t n, int64_t r, bool with_replac
     if (n < 0 || r < 0)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'r': expects a non-negative number, but got %lld of %lld",
                         (long long)r, (long long)n);
-    int64_t count = r == 0 ? 0 : n == 0 ? 0 : choose(with_replacement ? tpi_size_plus(n, r - 1) : n, r);
+    int64_t from = with_replacement ? tpi_size_plus(n, r - 1) : n, count = r && n ? choose(from, r) : 0;
     if (count < 0)
         return tpi_fail(TP_ERR_VALUE, "argument 'r': %lld makes too many combinations of %lld elements", (long long)r,
                         (long long)n);

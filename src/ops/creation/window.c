@@ -6,7 +6,10 @@
 /* The modified Bessel function of the first kind and order zero: its power series, which converges for every x. */
 static double bessel_i0(double x) {
     double sum = 1, part = 1, quarter = x * x / 4;
-    for (int k = 1; k < 1000 && part > sum * 1e-17; k++) part *= quarter / ((double)k * k), sum += part;
+    for (int k = 1; k < 1000 && part > sum * 1e-17; k++) {
+        part *= quarter / ((double)k * k);
+        sum += part;
+    }
     return sum;
 }
 

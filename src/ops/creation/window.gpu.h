@@ -17,7 +17,10 @@ typedef struct terms {
 INLINE A bessel(A x) { /* the modified one of the first kind and order zero, by its series */
     A sum = 1, part = 1;
     const A quarter = x * x / 4;
-    for (int k = 1; k < 1000 && part > sum * (A)(WIDE ? 1e-17 : 1e-8); k++) part *= quarter / ((A)k * k), sum += part;
+    for (int k = 1; k < 1000 && part > sum * (A)(WIDE ? 1e-17 : 1e-8); k++) {
+        part *= quarter / ((A)k * k);
+        sum += part;
+    }
     return sum;
 }
 

@@ -42,7 +42,8 @@ tp_tensor *tpi_gpu_window(int64_t length, int64_t last, const tpi_window *w, tp_
 }
 
 static tp_tensor *frequencies(int64_t n, double d, tp_dtype dtype, tp_device device, bool positive) {
-    dtype = tpi_dtype_or_default(dtype), device = tpi_device_or_default(device);
+    dtype = tpi_dtype_or_default(dtype);
+    device = tpi_device_or_default(device);
     bool wide = dtype == TP_FLOAT64;
     if (n < 1 || !tp_dtype_is_floating(dtype) || (wide && !tpi_gpu_has_f64(device))) return NULL;
     int64_t count = positive ? n / 2 + 1 : n, positives = positive ? count : (n + 1) / 2;
@@ -64,11 +65,15 @@ tpi_served tpi_gpu_rfftfreq(int64_t n, double d, tp_dtype dtype, tp_device devic
 
 tpi_served tpi_gpu_base_grid(tp_ints size, bool align_corners, tp_dtype dtype, tp_device device, tp_tensor **result) {
     int dims = (int)size.n - 2;
-    dtype = tpi_dtype_or_default(dtype), device = tpi_device_or_default(device);
+    dtype = tpi_dtype_or_default(dtype);
+    device = tpi_device_or_default(device);
     bool wide = tpi_gpu_has_f64(device);
     if (dims < 1 || dims > 3 || !tp_dtype_is_floating(dtype) || (dtype == TP_FLOAT64 && !wide)) return TPI_DECLINED;
     int64_t sizes[3] = {1, 1, 1}, places = 1;
-    for (int d = 0; d < dims; d++) sizes[d] = size.v[size.n - 1 - d], places *= sizes[d];
+    for (int d = 0; d < dims; d++) {
+        sizes[d] = size.v[size.n - 1 - d];
+        places *= sizes[d];
+    }
     if (places < 1) return TPI_DECLINED;
     int64_t n = places * (dims + 1);
     tp_tensor *out = tpi_empty(TP_INTS(places, dims + 1), dtype, device);

@@ -185,25 +185,28 @@ static tp_tensors gradients(tp_tensor *self, tp_scalars spacing, bool each, tp_t
                             int64_t edge_order) {
     tp_tensors none = {NULL, 0}, out = none;
     bool chosen[TP_MAX_DIMS] = {false};
-    if (edge_order != 1 && edge_order != 2)
-        return tpi_fail(TP_ERR_RUNTIME,
-                        "argument 'edge_order': torch.gradient only supports edge_order=1 and edge_order=2, got %lld",
-                        (long long)edge_order),
-               none;
+    if (edge_order != 1 && edge_order != 2) {
+        tpi_fail(TP_ERR_RUNTIME,
+                 "argument 'edge_order': torch.gradient only supports edge_order=1 and edge_order=2, got %lld",
+                 (long long)edge_order);
+        return none;
+    }
     int64_t n = dim.v ? dim.n : self->ndim;
     if (dim.v && !tpi_wrap_dims(dim, self->ndim, chosen)) return none;
-    if (places.v && places.n != n)
-        return tpi_fail(TP_ERR_RUNTIME,
-                        "torch.gradient expected spacing to be unspecified, a scalar, or a list with one for each of "
-                        "%lld dims, but got a list of length %lld",
-                        (long long)n, (long long)places.n),
-               none;
-    if (each && spacing.n != n)
-        return tpi_fail(TP_ERR_RUNTIME,
-                        "torch.gradient expected spacing to be unspecified, a scalar, or a list with one for each of "
-                        "%lld dims, but got a list of length %lld",
-                        (long long)n, (long long)spacing.n),
-               none;
+    if (places.v && places.n != n) {
+        tpi_fail(TP_ERR_RUNTIME,
+                 "torch.gradient expected spacing to be unspecified, a scalar, or a list with one for each of "
+                 "%lld dims, but got a list of length %lld",
+                 (long long)n, (long long)places.n);
+        return none;
+    }
+    if (each && spacing.n != n) {
+        tpi_fail(TP_ERR_RUNTIME,
+                 "torch.gradient expected spacing to be unspecified, a scalar, or a list with one for each of "
+                 "%lld dims, but got a list of length %lld",
+                 (long long)n, (long long)spacing.n);
+        return none;
+    }
     out.v = tpi_malloc(sizeof *out.v * (size_t)(n + 1));
     for (int64_t i = 0; out.v && i < n; i++) {
         int d = dim.v ? TPI_DIM(self, dim.v[i]) : (int)i;

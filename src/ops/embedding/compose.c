@@ -15,7 +15,10 @@ bool tpi_native_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max
 static bool read_padding(int64_t *padding_idx, const tp_tensor *weight, bool of_bag) {
     if (weight->ndim != 2)
         return tpi_refuse(TP_ERR_RUNTIME, "'weight' must be 2-D, got %s", tpi_shape_text(tpi_shape(weight)));
-    if (*padding_idx == TP_NONE) return *padding_idx = -1, true;
+    if (*padding_idx == TP_NONE) {
+        *padding_idx = -1;
+        return true;
+    }
     if ((*padding_idx < -weight->shape[0] || *padding_idx >= weight->shape[0]) && of_bag)
         return tpi_refuse(TP_ERR_RUNTIME,
                           "padding_idx must be within the number of embeddings, -%lld through %lld, but got %lld",
@@ -78,7 +81,8 @@ tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_ten
     if (weight->dtype == TP_INT64 &&
         tp_dtype_is_floating((tp_dtype)input->dtype)) { /* the order of PyTorch's first versions */
         tp_tensor *table = input;
-        input = weight, weight = table;
+        input = weight;
+        weight = table;
     }
     if (sparse && weight->requires_grad && tp_grad_enabled())
         return tpi_fail(TP_ERR_MISSING, "argument 'sparse': sparse gradients are not available");

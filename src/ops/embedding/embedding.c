@@ -13,9 +13,9 @@ static bool check_indices(const tp_tensor *index, int64_t rows, bool of_bag) {
     for (int64_t i = 0; i < index->numel; i++)
         if ((v[i] < 0 || v[i] >= rows) && of_bag)
             return tpi_refuse(TP_ERR_RUNTIME,
-                              "argument 'input': Expected idx >= 0 && idx < num_embeddings to be true, but found idx "
-                              "%lld for %lld rows",
-                              (long long)v[i], (long long)rows);
+                              "argument 'input': Index %lld of input takes value %lld which is not in the valid range "
+                              "[0, %lld): Expected idx >= 0 && idx < num_embeddings to be true",
+                              (long long)i, (long long)v[i], (long long)rows);
         else if (v[i] < 0 || v[i] >= rows)
             return tpi_refuse(TP_ERR_INDEX,
                               "argument 'input': index out of range in self: got %lld for a table of %lld rows",
@@ -87,13 +87,16 @@ static tp_tensor *rows_of(tp_tensor *weight, tp_tensor *indices, int64_t zeroed)
         j.run = 1 + (int64_t)(65536 / j.bytes);
         tpi_parallel_for(tpi_ceil_div(j.n, j.run), (size_t)j.n * j.bytes > TPI_WORTH_BYTES, lookup_run, &j);
     }
-    tpi_release(index), tpi_release(table);
+    tpi_release(index);
+    tpi_release(table);
     return out;
 }
 
 tp_tensor *tpi_native_embedding_rows(tp_tensor *weight, tp_tensor *indices, int64_t padding_idx,
                                      bool scale_grad_by_freq) {
-    (void)padding_idx, (void)scale_grad_by_freq; /* these shape the gradient alone */
+    /* these shape the gradient alone */
+    (void)padding_idx;
+    (void)scale_grad_by_freq;
     return rows_of(weight, indices, -1);
 }
 
@@ -110,8 +113,10 @@ static int64_t *sort_by_task(job *j) {
     for (int64_t i = 0; i < j->n; i++)
         if (takes_part(j, i)) at[j->index[i] / each]++;
     j->begins[0] = 0;
-    for (int task = 0; task < ROW_TASKS; task++)
-        j->begins[task + 1] = j->begins[task] + at[task], at[task] = j->begins[task];
+    for (int task = 0; task < ROW_TASKS; task++) {
+        j->begins[task + 1] = j->begins[task] + at[task];
+        at[task] = j->begins[task];
+    }
     for (int64_t i = 0; i < j->n; i++)
         if (takes_part(j, i)) sorted[at[j->index[i] / each]++] = i;
     return sorted;
@@ -159,8 +164,12 @@ static tp_tensor *sum_into_table(tp_tensor *grad, tp_tensor *indices, tp_tensor 
     bool ok = out && (counts || !scale_grad_by_freq);
     int64_t *sorted = NULL;
     if (ok) {
-        j.n = index->numel, j.index = (const int64_t *)index->data, j.from = g->data, j.to = out->data,
-        j.counts = counts, j.bag = bag ? (const int64_t *)bag->data : NULL;
+        j.n = index->numel;
+        j.index = (const int64_t *)index->data;
+        j.from = g->data;
+        j.to = out->data;
+        j.counts = counts;
+        j.bag = bag ? (const int64_t *)bag->data : NULL;
         j.sorted = sorted = sort_by_task(&j);
         ok = sorted != NULL;
     }
@@ -171,8 +180,13 @@ static tp_tensor *sum_into_table(tp_tensor *grad, tp_tensor *indices, tp_tensor 
     }
     if (counts) tpi_free(counts, bytes);
     if (sorted) tpi_free(sorted, (size_t)(j.n + 1) * sizeof *sorted);
-    tpi_release(index), tpi_release(bag), tpi_release(g);
-    if (!ok) return tpi_release(out), NULL;
+    tpi_release(index);
+    tpi_release(bag);
+    tpi_release(g);
+    if (!ok) {
+        tpi_release(out);
+        return NULL;
+    }
     return tpi_from_compute(out, (tp_dtype)grad->dtype);
 }
 
@@ -256,7 +270,9 @@ static bool check_offsets(const tp_tensor *offsets, int64_t bags, int64_t n) {
 /* The sums of the rows of weight that each bag of indices names. */
 tp_tensor *tpi_native_bag_sum(tp_tensor *weight, tp_tensor *indices, tp_tensor *offsets, tp_tensor *bag, int64_t bags,
                               int64_t padding_idx, bool scale_grad_by_freq) {
-    (void)bag, (void)scale_grad_by_freq; /* of the gradient */
+    /* of the gradient */
+    (void)bag;
+    (void)scale_grad_by_freq;
     tp_dtype compute = tpi_compute_dtype(weight, "weight");
     if (!compute) return NULL;
     if (weight->ndim != 2)
@@ -275,7 +291,9 @@ tp_tensor *tpi_native_bag_sum(tp_tensor *weight, tp_tensor *indices, tp_tensor *
         j.run = 1 + bags * 65536 / (bytes + 1);
         tpi_parallel_for(tpi_ceil_div(bags, j.run), bytes > TPI_WORTH_BYTES, sum_bags, &j);
     }
-    tpi_release(table), tpi_release(index), tpi_release(start);
+    tpi_release(table);
+    tpi_release(index);
+    tpi_release(start);
     return tpi_from_compute(out, (tp_dtype)weight->dtype);
 }
 
@@ -308,7 +326,8 @@ tp_tensor *tpi_native_segment_sum(tp_tensor *rows, tp_tensor *bag, int64_t bags)
                     ((double *)out->data)[to * d + c] += ((const double *)x->data)[i * d + c];
         }
     }
-    tpi_release(x), tpi_release(b);
+    tpi_release(x);
+    tpi_release(b);
     return tpi_from_compute(out, (tp_dtype)rows->dtype);
 }
 
@@ -319,9 +338,12 @@ tp_tensor *tpi_native_segment_spread(tp_tensor *self, tp_tensor *bag) {
                         tpi_shape_text(tpi_shape(self)));
     tp_tensor *x = tpi_contiguous_data(self), *b = tpi_index_data(bag, "bag");
     for (int64_t i = 0; b && i < b->numel; i++)
-        if (((const int64_t *)b->data)[i] >= self->shape[0])
-            return tpi_index_error("bag", ((const int64_t *)b->data)[i], 0, self->shape[0]), tpi_release(x),
-                   tpi_release(b), NULL;
+        if (((const int64_t *)b->data)[i] >= self->shape[0]) {
+            tpi_index_error("bag", ((const int64_t *)b->data)[i], 0, self->shape[0]);
+            tpi_release(x);
+            tpi_release(b);
+            return NULL;
+        }
     tp_tensor *out =
         x && b ? tpi_empty(TP_INTS(b->numel, self->shape[1]), (tp_dtype)self->dtype, tpi_device(self)) : NULL;
     size_t bytes = (size_t)self->shape[1] * tpi_itemsize(self);
@@ -332,7 +354,8 @@ tp_tensor *tpi_native_segment_spread(tp_tensor *self, tp_tensor *bag) {
         else
             memcpy(out->data + (size_t)i * bytes, x->data + (size_t)from * bytes, bytes);
     }
-    tpi_release(x), tpi_release(b);
+    tpi_release(x);
+    tpi_release(b);
     return out;
 }
 
@@ -347,8 +370,12 @@ tp_tensor *tpi_native_segment_argmax(tp_tensor *rows, tp_tensor *bag, int64_t ba
     int64_t n = rows->shape[0], d = rows->shape[1];
     tp_tensor *x = tpi_to_compute(rows, TP_FLOAT64), *b = tpi_index_data(bag, "bag");
     for (int64_t i = 0; b && i < n; i++)
-        if (((const int64_t *)b->data)[i] >= bags)
-            return tpi_index_error("bag", ((const int64_t *)b->data)[i], 0, bags), tpi_release(x), tpi_release(b), NULL;
+        if (((const int64_t *)b->data)[i] >= bags) {
+            tpi_index_error("bag", ((const int64_t *)b->data)[i], 0, bags);
+            tpi_release(x);
+            tpi_release(b);
+            return NULL;
+        }
     tp_tensor *out = x && b ? tpi_empty(TP_INTS(bags, d), TP_INT64, tpi_device(rows)) : NULL;
     if (out) {
         int64_t *best = (int64_t *)out->data;
@@ -361,7 +388,8 @@ tp_tensor *tpi_native_segment_argmax(tp_tensor *rows, tp_tensor *bag, int64_t ba
         }
         for (int64_t i = 0; i < bags * d; i++) best[i] = best[i] < 0 ? 0 : best[i];
     }
-    tpi_release(x), tpi_release(b);
+    tpi_release(x);
+    tpi_release(b);
     return out;
 }
 
@@ -379,14 +407,16 @@ tp_tensor *tpi_native_bag_of(tp_tensor *indices, tp_tensor *offsets, bool includ
                      "argument 'offsets': offsets[0] has to be 0, they have to rise, and offsets[-1] can not be "
                      "greater than input's length %lld",
                      (long long)n);
-            tpi_release(out), out = NULL;
+            tpi_release(out);
+            out = NULL;
         }
         for (int64_t i = 0; out && i < n; i++) {
             while (bag + 1 < bags && o[bag + 1] <= i) bag++;
             ((int64_t *)out->data)[i] = v[i] == padding_idx ? -1 : bag;
         }
     }
-    tpi_release(index), tpi_release(start);
+    tpi_release(index);
+    tpi_release(start);
     return out;
 }
 
@@ -402,7 +432,10 @@ tp_tensor *tpi_native_one_hot(tp_tensor *self, int64_t num_classes) {
     if (!index) return NULL;
     const int64_t *v = (const int64_t *)index->data;
     int64_t least = 0, most = -1, shape[TP_MAX_DIMS];
-    for (int64_t i = 0; i < index->numel; i++) least = v[i] < least ? v[i] : least, most = v[i] > most ? v[i] : most;
+    for (int64_t i = 0; i < index->numel; i++) {
+        least = v[i] < least ? v[i] : least;
+        most = v[i] > most ? v[i] : most;
+    }
     if (num_classes == -1) num_classes = most + 1;
     if (least < 0 || num_classes < 1 || most >= num_classes) {
         tpi_release(index);

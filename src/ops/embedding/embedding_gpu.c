@@ -74,7 +74,9 @@ tpi_served tpi_gpu_segment_sum(tp_tensor *rows, tp_tensor *number, int64_t bags,
 tpi_served tpi_gpu_bag_sum(tp_tensor *weight, tp_tensor *indices, tp_tensor *offsets, tp_tensor *numbers, int64_t bags,
                            int64_t padding_idx, bool scale_grad_by_freq, tp_tensor **result) {
     static const tpi_gpu_site site = {"bags.gpu.h", "bags"};
-    (void)numbers, (void)scale_grad_by_freq; /* of the gradient */
+    /* of the gradient */
+    (void)numbers;
+    (void)scale_grad_by_freq;
     if (weight->ndim != 2 || !tpi_gpu_floats(weight) || !tpi_gpu_is_index(indices) || !tpi_gpu_is_index(offsets) ||
         offsets->numel < bags || bags < 0)
         return TPI_DECLINED;

@@ -109,7 +109,7 @@ static bool transform(line_kind kind, const tp_tensor *from, tp_tensor *to, int 
              .to = to->data,
              .lines = 1};
     j.single = to->dtype == TP_FLOAT32 || to->dtype == TP_COMPLEX64;
-    j.from_stride = from->strides[dim] * (int64_t)tpi_itemsize(from),
+    j.from_stride = from->strides[dim] * (int64_t)tpi_itemsize(from);
     j.to_stride = to->strides[dim] * (int64_t)tpi_itemsize(to);
     j.walk.nargs = 2;
     for (int d = 0; d < from->ndim; d++) {

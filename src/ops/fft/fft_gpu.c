@@ -1,6 +1,7 @@
 /* Fourier transforms on GPUs by the driver's library, which transforms lines that lie one behind the other: a dim that
  * is not the last is brought there and back. What is not as it should be is declined, and the CPU's native says what is
  * wrong. */
+#include "device/gpu/trace.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
 
@@ -31,7 +32,10 @@ static tp_tensor *transform(tp_tensor *x, int d, int64_t n, int kind, tp_dtype d
                            .lines = lines,
                            .x = from->data,
                            .y = to ? to->data : NULL};
-    if (to && driver->fft(device.index, tpi_gpu_stream_of(device), &f) == TPI_SERVED) out = lines_of(to, d, false);
+    tpi_gpu_span span = tpi_gpu_span_begin(device, TP_ACTIVITY_LIBRARY, "fft", 0);
+    bool served = to && driver->fft(device.index, tpi_gpu_stream_of(device), &f) == TPI_SERVED;
+    tpi_gpu_span_end(&span, served);
+    if (served) out = lines_of(to, d, false);
     tpi_release(from);
     return tpi_after(to, out);
 }

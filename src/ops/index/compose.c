@@ -71,7 +71,10 @@ static bool mean_backward(const reduce_call *c, tp_tensor **out) {
     tp_tensor *none = counts ? tpo_eq(counts, number(0)) : NULL;
     counts = tpi_after(counts, none ? tpo_masked_fill(counts, none, tp_int(1)) : NULL);
     tp_tensor *share = divide(c->grad, counts);
-    if (share) out[0] = self_part(c, tpi_retain(share)), out[1] = tpo_gather(share, c->dim, c->index, false);
+    if (share) {
+        out[0] = self_part(c, tpi_retain(share));
+        out[1] = tpo_gather(share, c->dim, c->index, false);
+    }
     tpi_release(counts);
     tpi_release(ones);
     tpi_release(none);
@@ -90,7 +93,8 @@ static bool extreme_backward(const reduce_call *c, tp_tensor **out) {
     tp_tensor *none = count ? tpo_eq(count, number(0)) : NULL;
     count = tpi_after(count, none ? tpo_masked_fill(count, none, tp_int(1)) : NULL);
     tp_tensor *share = divide(c->grad, count), *picked = share ? tpo_gather(share, c->dim, c->index, false) : NULL;
-    out[0] = mul(self_is, share), out[1] = mul(src_is, picked);
+    out[0] = mul(self_is, share);
+    out[1] = mul(src_is, picked);
     tp_tensor *all[] = {there, self_is, src_is, count, none, share, picked};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) tpi_release(all[i]);
     return out[0] && out[1];
@@ -120,7 +124,8 @@ static bool prod_backward(const reduce_call *c, tp_tensor **out) {
     tp_tensor *own_grad = mul(c->grad, own_others), *src_grad = mul(grad_there, src_others);
     tp_tensor *own_flag = own_alone ? tpo_to_dtype(own_alone, dtype) : NULL,
               *src_flag = src_alone ? tpo_to_dtype(src_alone, dtype) : NULL;
-    out[0] = self_part(c, mul(own_grad, own_flag)), out[1] = mul(src_grad, src_flag);
+    out[0] = self_part(c, mul(own_grad, own_flag));
+    out[1] = mul(src_grad, src_flag);
     tp_tensor *all[] = {own,        own_zero,   src_zero,    own_safe,   src_safe,   own_count, src_count,
                         zeros,      rest,       zeros_there, rest_there, grad_there, own_alone, src_alone,
                         own_others, src_others, own_grad,    src_grad,   own_flag,   src_flag};
@@ -141,7 +146,8 @@ bool tpi_compose_scatter_reduce_backward(tp_tensor *grad, tp_tensor *self, int64
     out[0] = out[1] = NULL;
     bool ok;
     if (strcmp(reduce, "sum") == 0) {
-        out[0] = self_part(&c, tpi_retain(grad)), out[1] = tpo_gather(grad, dim, index, false);
+        out[0] = self_part(&c, tpi_retain(grad));
+        out[1] = tpo_gather(grad, dim, index, false);
         ok = out[0] && out[1];
     } else if (strcmp(reduce, "mean") == 0)
         ok = mean_backward(&c, out);
@@ -187,7 +193,10 @@ tp_tensor *tpi_compose_take_along_dim(tp_tensor *self, tp_tensor *indices, int64
                         "indices",
                         self->ndim, indices->ndim);
     int64_t a[TP_MAX_DIMS], b[TP_MAX_DIMS], both[TP_MAX_DIMS];
-    for (int i = 0; i < self->ndim; i++) a[i] = i == d ? 1 : self->shape[i], b[i] = i == d ? 1 : indices->shape[i];
+    for (int i = 0; i < self->ndim; i++) {
+        a[i] = i == d ? 1 : self->shape[i];
+        b[i] = i == d ? 1 : indices->shape[i];
+    }
     if (!tpi_broadcast((tp_ints){a, self->ndim}, (tp_ints){b, self->ndim}, both, &ndim)) return NULL;
     both[d] = self->shape[d];
     tp_tensor *wide = tpo_expand(self, (tp_ints){both, ndim}, false);

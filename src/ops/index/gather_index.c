@@ -50,21 +50,28 @@ static bool take_index(tpi_gather_index *p, const int64_t *index, int64_t dim, i
 /* Works out runs and pieces of the dims after the indexed ones. */
 static bool lay_out(tpi_gather_index *p) {
     int64_t size = (int64_t)tpi_itemsize(p->self);
-    p->before = 1, p->pieces = 1, p->run = 1, p->run_stride = size;
+    p->before = 1;
+    p->pieces = 1;
+    p->run = 1;
+    p->run_stride = size;
     for (int d = 0; d < p->nbefore; d++) p->before *= p->before_shape[d];
     int d = p->nafter - 1;
     for (bool started = false; d >= 0; d--) {
         if (p->after_shape[d] == 1) continue;
-        if (!started)
-            p->run_stride = p->after_stride[d], p->run = p->after_shape[d], started = true;
-        else if (p->after_stride[d] == p->run * p->run_stride)
+        if (!started) {
+            p->run_stride = p->after_stride[d];
+            p->run = p->after_shape[d];
+            started = true;
+        } else if (p->after_stride[d] == p->run * p->run_stride)
             p->run *= p->after_shape[d];
         else
             break;
     }
     tpi_odometer w = {.nargs = 1};
-    for (int o = 0; o <= d; o++)
-        p->pieces *= p->after_shape[o], tpi_odometer_dim(&w, p->after_shape[o], &p->after_stride[o]);
+    for (int o = 0; o <= d; o++) {
+        p->pieces *= p->after_shape[o];
+        tpi_odometer_dim(&w, p->after_shape[o], &p->after_stride[o]);
+    }
     if (p->pieces <= 1) return true;
     p->piece = tpi_malloc(sizeof(int64_t) * (size_t)p->pieces);
     if (!p->piece) return false;
@@ -75,10 +82,13 @@ static bool lay_out(tpi_gather_index *p) {
 
 static void keep_dim(tpi_gather_index *p, int d, bool before) {
     int64_t stride = p->self->strides[d] * (int64_t)tpi_itemsize(p->self);
-    if (before)
-        p->before_shape[p->nbefore] = p->self->shape[d], p->before_stride[p->nbefore++] = stride;
-    else
-        p->after_shape[p->nafter] = p->self->shape[d], p->after_stride[p->nafter++] = stride;
+    if (before) {
+        p->before_shape[p->nbefore] = p->self->shape[d];
+        p->before_stride[p->nbefore++] = stride;
+    } else {
+        p->after_shape[p->nafter] = p->self->shape[d];
+        p->after_stride[p->nafter++] = stride;
+    }
 }
 
 static bool make_offsets(tpi_gather_index *p) {
@@ -123,8 +133,10 @@ bool tpi_gather_index_flat(tpi_gather_index *p, tp_tensor *self, tp_tensor *inde
     int64_t size = (int64_t)tpi_itemsize(self);
     for (int64_t i = 0; i < p->n; i++) { /* the place of a flat position among strides */
         int64_t at = p->offset[i] / size, offset = 0;
-        for (int d = self->ndim - 1; d >= 0; d--)
-            offset += at % self->shape[d] * self->strides[d], at /= self->shape[d];
+        for (int d = self->ndim - 1; d >= 0; d--) {
+            offset += at % self->shape[d] * self->strides[d];
+            at /= self->shape[d];
+        }
         p->offset[i] = offset * size;
     }
     return true;
@@ -238,7 +250,11 @@ bool tpi_gather_index_advanced(tpi_gather_index *p, tp_tensor *self, tp_tensors 
     bool ok = list_indices(&l, self, indices) && broadcast_indices(p, &l) && make_offsets(p) && take_indices(p, &l);
     int first = -1, last = -1, count = 0;
     for (int d = 0; d < l.ndim; d++)
-        if (l.at[d]) first = first < 0 ? d : first, last = d, count++;
+        if (l.at[d]) {
+            first = first < 0 ? d : first;
+            last = d;
+            count++;
+        }
     bool together = last - first + 1 == count;
     for (int d = 0; ok && d < self->ndim; d++)
         if (!l.at[d]) keep_dim(p, d, together && d < first);
@@ -260,8 +276,10 @@ int tpi_gather_index_shape(const tpi_gather_index *p, int64_t *shape) {
 
 static char *before_at(const tpi_gather_index *p, int64_t b) {
     char *base = p->self->data;
-    for (int d = p->nbefore - 1; d >= 0; d--)
-        base += b % p->before_shape[d] * p->before_stride[d], b /= p->before_shape[d];
+    for (int d = p->nbefore - 1; d >= 0; d--) {
+        base += b % p->before_shape[d] * p->before_stride[d];
+        b /= p->before_shape[d];
+    }
     return base;
 }
 
@@ -296,7 +314,10 @@ static void read_chunk(int64_t chunk, void *context) {
         at.plain = t->values + row * t->row;
         if (p->run == 1) { /* single elements: columns instead of rows keep the loop tight */
             tpi_places line = at;
-            line.rows = 1, line.cols = at.rows, line.index_col = 1, line.indexed_col = 0;
+            line.rows = 1;
+            line.cols = at.rows;
+            line.index_col = 1;
+            line.indexed_col = 0;
             tpi_fetch(size, &line);
         } else
             tpi_fetch(size, &at);
@@ -328,14 +349,24 @@ static void write_chunk(int64_t chunk, void *context) {
     tpi_places at = {
         .index_row = 1, .scale = 1, .indexed_col = p->run_stride, .plain_row = t->row, .plain_col = t->run_item};
     if (!p->piece) {
-        at.indexed = base + from * p->run_stride, at.index = p->offset, at.rows = p->n, at.cols = to - from;
+        at.indexed = base + from * p->run_stride;
+        at.index = p->offset;
+        at.rows = p->n;
+        at.cols = to - from;
         at.plain = t->values + b * p->n * t->row + from * t->run_item;
-        if (p->run == 1)
-            at.cols = at.rows, at.rows = 1, at.index_col = 1, at.indexed_col = 0, at.plain_col = at.plain_row;
+        if (p->run == 1) {
+            at.cols = at.rows;
+            at.rows = 1;
+            at.index_col = 1;
+            at.indexed_col = 0;
+            at.plain_col = at.plain_row;
+        }
         tpi_combine(t->op, p->self->dtype, &at);
         return;
     }
-    at.rows = to - from, at.cols = p->run, at.index = p->piece + from;
+    at.rows = to - from;
+    at.cols = p->run;
+    at.index = p->piece + from;
     for (int64_t i = 0; i < p->n; i++) {
         at.indexed = base + p->offset[i];
         at.plain = t->values + ((b * p->n + i) * p->pieces + from) * t->row;

@@ -34,7 +34,9 @@ static bool is_mask(const tp_tensor *t) { return t->dtype == TP_BOOL || t->dtype
 
 static bool add_numbers(picked *p, tp_tensor *index, int64_t size, int64_t stride) {
     if (!index || p->numbers == MOST_NUMBERS) return false;
-    p->index[p->numbers] = index, p->size[p->numbers] = size, p->stride[p->numbers++] = stride;
+    p->index[p->numbers] = index;
+    p->size[p->numbers] = size;
+    p->stride[p->numbers++] = stride;
     return true;
 }
 
@@ -72,8 +74,10 @@ static bool broadcast_index(picked *p) {
     for (int i = 0; i < p->numbers; i++) {
         int64_t next[TP_MAX_DIMS];
         int ndim;
-        if (!tpi_broadcast(tp_ints_view(p->index_shape, p->index_ndim), tpi_shape(p->index[i]), next, &ndim))
-            return tp_error_clear(), false;
+        if (!tpi_broadcast(tp_ints_view(p->index_shape, p->index_ndim), tpi_shape(p->index[i]), next, &ndim)) {
+            tp_error_clear();
+            return false;
+        }
         memcpy(p->index_shape, next, sizeof *next * (size_t)ndim);
         p->index_ndim = ndim;
     }
@@ -95,7 +99,11 @@ static void index_dims(picked *p) {
 static bool finish_picked(picked *p, tp_tensor *self, const bool *taken) {
     int first = -1, last = -1, count = 0;
     for (int d = 0; d < self->ndim; d++)
-        if (taken[d]) first = first < 0 ? d : first, last = d, count++;
+        if (taken[d]) {
+            first = first < 0 ? d : first;
+            last = d;
+            count++;
+        }
     if (!same_dtype(p) || !broadcast_index(p) || p->index_ndim + self->ndim - count > TP_MAX_DIMS) return false;
     bool together = last - first + 1 == count;
     if (!together) index_dims(p);
@@ -104,7 +112,10 @@ static bool finish_picked(picked *p, tp_tensor *self, const bool *taken) {
         if (!taken[d]) p->dims[p->ndim++] = (picked_dim){.size = self->shape[d], .x = self->strides[d]};
     }
     p->count = 1;
-    for (int i = 0; i < p->ndim; i++) p->shape[i] = p->dims[i].size, p->count *= p->shape[i];
+    for (int i = 0; i < p->ndim; i++) {
+        p->shape[i] = p->dims[i].size;
+        p->count *= p->shape[i];
+    }
     return true;
 }
 
@@ -120,7 +131,10 @@ static bool pick_by(picked *p, tp_tensor *self, tp_tensors indices) {
         if (t && !is_mask(t) && !tpi_gpu_is_index(t)) return false;
         if (t && !(is_mask(t) ? add_mask(p, self, d, t) : add_numbers(p, t, self->shape[d], self->strides[d])))
             return false;
-        if (t) found++, p->distinct = p->distinct && is_mask(t);
+        if (t) {
+            found++;
+            p->distinct = p->distinct && is_mask(t);
+        }
         d += takes;
     }
     p->distinct = p->distinct && found == 1;
@@ -145,7 +159,8 @@ static int merged(const picked *p, picked_dim *to) {
             continue;
         }
         int64_t size = before->size * d->size;
-        *before = *d, before->size = size;
+        *before = *d;
+        before->size = size;
     }
     if (!n) to[n++] = (picked_dim){.size = 1};
     return n;
@@ -185,7 +200,10 @@ static int64_t piece_of(const picked *p, picked_dim *dims, int n, int size, uint
         piece = try;
     }
     last->size /= piece;
-    if (piece > 1) last->x = piece, last->values = piece; /* one piece on, once divided */
+    if (piece > 1) { /* one piece on, once divided */
+        last->x = piece;
+        last->values = piece;
+    }
     return piece;
 }
 
@@ -236,7 +254,10 @@ static bool write_picked(picked *p, tp_tensor *x, tp_tensor *values, bool add) {
     if (n + parts - 1 > MOST_DIMS) return false;
     numbers_text text;
     if (parts == 2) { /* the two numbers of an element are one more dim; strides so far count elements */
-        for (int i = 0; i < n; i++) dims[i].x *= 2, dims[i].values *= 2;
+        for (int i = 0; i < n; i++) {
+            dims[i].x *= 2;
+            dims[i].values *= 2;
+        }
         dims[n++] = (picked_dim){.size = 2, .x = 1, .values = 1};
         picked twice = *p;
         for (int k = 0; k < p->numbers; k++) twice.stride[k] *= 2;
@@ -276,7 +297,10 @@ static tp_tensor *numbers_of(picked *p, tp_device device, int64_t limit) {
     picked_dim dims[TP_MAX_DIMS];
     picked compact = *p;
     int64_t step = 1;
-    for (int k = p->numbers - 1; k >= 0; k--) compact.stride[k] = step, step *= p->size[k];
+    for (int k = p->numbers - 1; k >= 0; k--) {
+        compact.stride[k] = step;
+        step *= p->size[k];
+    }
     for (int i = 0; i < p->ndim; i++) compact.dims[i].values = 0; /* they need not be seen as one there */
     int n = part_of(&compact, true, dims);
     int64_t count = elements_of(dims, n);
@@ -306,7 +330,10 @@ static bool add_picked(picked *p, tp_tensor *x, tp_tensor *values) {
         if (p->shape[i] > 1) across = p->dims[i].numbers;
     if (parts == 2) { /* the two numbers of an element are one more dim */
         for (int i = 0; i < n; i++) dims[i].values *= 2;
-        for (int i = 0; i < nkept; i++) kept[i].x *= 2, kept[i].values *= 2;
+        for (int i = 0; i < nkept; i++) {
+            kept[i].x *= 2;
+            kept[i].values *= 2;
+        }
         kept[nkept++] = (picked_dim){.size = 2, .x = 1, .values = 1};
         across = false;
     }
@@ -338,7 +365,9 @@ static bool add_picked(picked *p, tp_tensor *x, tp_tensor *values) {
     for (int i = 0; i < nkept; i++) put(&t, kept[i].values);
     for (int k = 0; k < p->numbers; k++) put(&t, p->size[k]);
     for (int k = 0; k < p->numbers; k++) put(&t, p->stride[k] * parts);
-    put(&t, positions), put(&t, each), put(&t, limit);
+    put(&t, positions);
+    put(&t, each);
+    put(&t, limit);
     const tpi_gpu_define defines[] = {TPI_DEFINE("DIMS", n),
                                       TPI_DEFINE("NUMBERS", p->numbers),
                                       TPI_DEFINE("KEPT", nkept),
@@ -373,7 +402,10 @@ static bool adds(const tp_tensor *t) { /* can the device sum its elements? */
 static bool write_values(picked *p, tp_tensor *self, tp_tensor *values, bool accumulate) {
     if (!p->count) return true;
     tp_tensor *wide = tpi_put(&p->bag, tpi_expanded(values, tp_ints_view(p->shape, p->ndim)));
-    if (!wide) return tp_error_clear(), false;
+    if (!wide) {
+        tp_error_clear();
+        return false;
+    }
     if (tp_shares_storage(values, self)) { /* reading what is being written: read it all first */
         tp_tensor *own = tpi_put(&p->bag, tpi_empty(tpi_shape(wide), (tp_dtype)wide->dtype, tpi_device(wide)));
         if (!own || !tpi_copy_data(own, wide)) return false;

@@ -60,7 +60,12 @@ static bool write_and_free(bool ok, tpi_gather_index *p, tpi_combine_op op, tp_t
 }
 
 bool tpi_native_index_put(tp_tensor *self, tp_tensors indices, tp_tensor *values, bool accumulate) {
-    if (!tpi_check_same_dtype(values, "values", self, "self")) return false;
+    if (values->dtype != self->dtype)
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "argument 'values': Index put requires the source and destination dtypes match, got %s for the "
+            "destination and %s for the source.",
+            tp_dtype_word((tp_dtype)self->dtype), tp_dtype_word((tp_dtype)values->dtype));
     tpi_gather_index p;
     return write_and_free(tpi_gather_index_advanced(&p, self, indices), &p, accumulate ? TPI_ADD : TPI_PUT, values);
 }
@@ -125,6 +130,9 @@ bool tpi_native_index_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_ten
 }
 
 bool tpi_native_index_fill_tensor(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *value) {
+    if (index->dtype != TP_INT64 && index->dtype != TP_INT32)
+        return tpi_refuse(TP_ERR_INDEX, "argument 'index': Expected dtype int64 for index, got %s",
+                          tp_dtype_name((tp_dtype)index->dtype));
     if (value->ndim != 0)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'value': expected a zero-dimensional tensor, got shape %s",
                           tpi_shape_text(tpi_shape(value)));

@@ -39,7 +39,8 @@ static tp_tensor *taken(tp_tensor *self, int d, tp_tensor *index, bool wrap) {
     tp_tensor *x = tpi_contiguous_data(self), *k = tpi_contiguous_data(index),
               *out = x && k ? tpi_empty(tp_ints_view(shape, n), (tp_dtype)self->dtype, tpi_device(self)) : NULL;
     bool ok = out && take_rows(out, x, d, k, wrap);
-    tpi_release(x), tpi_release(k);
+    tpi_release(x);
+    tpi_release(k);
     return ok ? out : tpi_after(out, NULL);
 }
 
@@ -54,7 +55,8 @@ tpi_served tpi_gpu_index_select(tp_tensor *self, int64_t dim, tp_tensor *index, 
 
 tpi_served tpi_gpu_embedding_rows(tp_tensor *weight, tp_tensor *indices, int64_t padding_idx, bool scale_grad_by_freq,
                                   tp_tensor **result) {
-    (void)padding_idx, (void)scale_grad_by_freq;
+    (void)padding_idx;
+    (void)scale_grad_by_freq;
     return tpi_serve(weight->ndim == 2 && tpi_gpu_is_index(indices) ? taken(weight, 0, indices, false) : NULL, result);
 }
 
@@ -64,7 +66,8 @@ tpi_served tpi_gpu_take(tp_tensor *self, tp_tensor *index, tp_tensor **result) {
     tp_tensor *x = tpi_gpu_is_index(index) && self->numel ? tpi_contiguous_data(self) : NULL,
               *flat = x ? tpi_alias(x, 1, &x->numel, &one, tpi_offset(x)) : NULL;
     tp_tensor *out = flat ? taken(flat, 0, index, true) : NULL;
-    tpi_release(x), tpi_release(flat);
+    tpi_release(x);
+    tpi_release(flat);
     return tpi_serve(out, result);
 }
 
@@ -72,7 +75,10 @@ tpi_served tpi_gpu_take(tp_tensor *self, tp_tensor *index, tp_tensor **result) {
 tpi_served tpi_gpu_index(tp_tensor *self, tp_tensors indices, tp_tensor **result) {
     int d = -1, found = 0;
     for (int64_t i = 0; i < indices.n; i++)
-        if (indices.v[i]) d = (int)i, found++;
+        if (indices.v[i]) {
+            d = (int)i;
+            found++;
+        }
     if (found == 1 && d < self->ndim && tpi_gpu_is_index(indices.v[d]) && tp_is_contiguous(self))
         return tpi_serve(taken(self, d, indices.v[d], true), result);
     return tpi_serve(tpi_gpu_index_many(self, indices), result);
@@ -103,6 +109,10 @@ tpi_served tpi_gpu_embedding_backward(tp_tensor *grad, tp_tensor *indices, int64
                                     TPI_GPU_VAL(columns),      TPI_GPU_VAL(padding_idx)};
         ok = kernel && tpi_gpu_launch(device, kernel, n, width >= 256 ? 256 : width >= 128 ? 128 : 64, 0, 8, args);
     }
-    tpi_release(wide), tpi_release(index), tpi_release(g), tpi_release(numbers), tpi_release(places);
+    tpi_release(wide);
+    tpi_release(index);
+    tpi_release(g);
+    tpi_release(numbers);
+    tpi_release(places);
     return tpi_serve(ok ? out : tpi_after(out, NULL), result);
 }

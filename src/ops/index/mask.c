@@ -56,7 +56,10 @@ static tp_tensor *as_mask(tp_tensor *t) {
 static void position_chunk(int64_t chunk, void *context) {
     const mask_job *j = context;
     int64_t at = j->start[chunk], i = chunk * CHUNK, end = chunk_end(j, chunk), index[TP_MAX_DIMS], rest = i;
-    for (int d = j->ndim - 1; d >= 0; d--) index[d] = rest % j->shape[d], rest /= j->shape[d];
+    for (int d = j->ndim - 1; d >= 0; d--) {
+        index[d] = rest % j->shape[d];
+        rest /= j->shape[d];
+    }
     for (; i < end; i++) {
         if (j->mask[i]) {
             for (int d = 0; d < j->ndim; d++) j->out[d][at * j->out_stride] = index[d];
@@ -83,7 +86,10 @@ bool tpi_mask_positions(tp_tensor *mask, tp_tensor **out) {
         if (ok) j.out[made] = (int64_t *)(void *)out[made]->data;
     }
     if (ok) tpi_parallel_for(tpi_ceil_div(j.n, CHUNK), j.n > CHUNK, position_chunk, &j);
-    for (int d = 0; !ok && d < made; d++) tpi_release(out[d]), out[d] = NULL;
+    for (int d = 0; !ok && d < made; d++) {
+        tpi_release(out[d]);
+        out[d] = NULL;
+    }
     tpi_mfree(j.start);
     tpi_release(flags);
     return ok;
@@ -149,7 +155,10 @@ static void move_chunk(int64_t chunk, void *context) {
 }
 
 static void move_masked(mask_job *j, tp_tensor *spread, tp_tensor *packed, bool scatter) {
-    j->spread = spread->data, j->packed = packed->data, j->itemsize = tpi_itemsize(spread), j->scatter = scatter;
+    j->spread = spread->data;
+    j->packed = packed->data;
+    j->itemsize = tpi_itemsize(spread);
+    j->scatter = scatter;
     tpi_parallel_for(tpi_ceil_div(j->n, CHUNK), j->n > CHUNK, move_chunk, j);
 }
 
@@ -220,9 +229,10 @@ tp_tensor *tpi_native_masked_scatter(tp_tensor *self, tp_tensor *mask, tp_tensor
         mask_job j = {.mask = (const uint8_t *)flags->data, .n = flags->numel};
         ok = count_true(&j);
         if (ok && total(&j) > packed->numel)
-            ok =
-                tpi_refuse(TP_ERR_RUNTIME, "argument 'source': the mask is true at %lld places, got only %lld elements",
-                           (long long)total(&j), (long long)packed->numel);
+            ok = tpi_refuse(TP_ERR_RUNTIME,
+                            "argument 'source': Number of elements of source < number of ones in mask: it is true at "
+                            "%lld places, got only %lld elements",
+                            (long long)total(&j), (long long)packed->numel);
         if (ok && total(&j)) move_masked(&j, out, packed, true);
         tpi_mfree(j.start);
     }
@@ -283,7 +293,10 @@ bool tpi_native_fill_diagonal(tp_tensor *self, tp_scalar value, bool wrap) {
                  least; /* the diagonal starts again one row below where it ended, every `period` rows */
     int64_t period = self->shape[1] + 1, full = again ? (rows + 1) / period : least > 0,
             tail = again ? rows - full * period : 0;
-    if (again && full == 0) full = 1, tail = 0; /* fewer rows than columns */
+    if (again && full == 0) { /* fewer rows than columns */
+        full = 1;
+        tail = 0;
+    }
     return fill_diagonals(self, full, least, 0, period, step, value) &&
            (tail <= 0 || fill_diagonals(self, 1, tail, full * period, period, step, value));
 }

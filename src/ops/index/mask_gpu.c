@@ -116,7 +116,10 @@ tpi_served tpi_gpu_nonzero_static(tp_tensor *self, int64_t size, int64_t fill_va
                   *column = rest ? tpi_narrowed(out, 1, d, 1) : NULL;
         tp_tensor *upright = column ? tpi_alias(filled, 2, TP_INTS(size, 1).v, TP_INTS(1, 1).v, 0) : NULL;
         ok = upright && tpi_copy_data(column, upright);
-        tpi_release(index), tpi_release(filled), tpi_release(column), tpi_release(upright);
+        tpi_release(index);
+        tpi_release(filled);
+        tpi_release(column);
+        tpi_release(upright);
         if (rest) at = tpi_put(&c.bag, rest);
     }
     tpi_release(mask);

@@ -35,12 +35,16 @@ static void set_lines(lines *l, const tp_tensor *indexed, const tp_tensor *plain
     for (int d = 0; d < index->ndim; d++) {
         int64_t strides[3] = {indexed->strides[d] * size, plain->ndim == index->ndim ? plain->strides[d] * size : 0,
                               index->strides[d] * (int64_t)sizeof(int64_t)};
-        if (d == dim)
-            l->rows = index->shape[d], memcpy(l->row, strides, sizeof strides);
-        else if (d == index->ndim - 1)
-            l->cols = index->shape[d], memcpy(l->col, strides, sizeof strides);
-        else
-            tpi_odometer_dim(&l->outer, index->shape[d], strides), l->outers *= index->shape[d];
+        if (d == dim) {
+            l->rows = index->shape[d];
+            memcpy(l->row, strides, sizeof strides);
+        } else if (d == index->ndim - 1) {
+            l->cols = index->shape[d];
+            memcpy(l->col, strides, sizeof strides);
+        } else {
+            tpi_odometer_dim(&l->outer, index->shape[d], strides);
+            l->outers *= index->shape[d];
+        }
     }
 }
 
@@ -59,8 +63,11 @@ static tpi_places block(const lines *l, const tpi_odometer *w, int64_t row, int6
                      .plain_row = l->row[1],
                      .plain_col = l->col[1]};
     if (cols == 1 && rows > 1) { /* one line along dim: the inner loop is the only one */
-        at.rows = 1, at.cols = rows;
-        at.index_col = at.index_row, at.plain_col = at.plain_row, at.indexed_col = 0;
+        at.rows = 1;
+        at.cols = rows;
+        at.index_col = at.index_row;
+        at.plain_col = at.plain_row;
+        at.indexed_col = 0;
     }
     return at;
 }
@@ -120,8 +127,10 @@ static bool check_bounds(const tp_tensor *index, int dim, int64_t size) {
     int64_t span = 1;
     tpi_odometer w = {.nargs = 1};
     for (int d = 0; d < index->ndim; d++)
-        if (index->strides[d] != 0 && index->shape[d] > 1)
-            tpi_odometer_dim(&w, index->shape[d], &index->strides[d]), span *= index->shape[d];
+        if (index->strides[d] != 0 && index->shape[d] > 1) {
+            tpi_odometer_dim(&w, index->shape[d], &index->strides[d]);
+            span *= index->shape[d];
+        }
     tpi_odometer_seek(&w, 0);
     for (int64_t i = 0; i < span; i++, tpi_odometer_next(&w)) {
         int64_t v = at[w.offset[0]];
@@ -136,13 +145,18 @@ static bool check_bounds(const tp_tensor *index, int dim, int64_t size) {
 /* The index as int64 with whatever strides it has: owned. */
 static tp_tensor *wide_index(tp_tensor *index) {
     if (index->dtype != TP_INT64 && index->dtype != TP_INT32)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'index': expected a tensor of int64 or int32, got %s",
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'index': Expected dtype int32/int64 for index, got %s",
                         tp_dtype_name(index->dtype));
     return tpi_as_dtype_data(index, TP_INT64);
 }
 
 static bool check_index(const tp_tensor *self, const tp_tensor *index, int dim) {
     bool fits = (index->ndim ? index->ndim : 1) == (self->ndim ? self->ndim : 1);
+    if (!fits)
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'index': Index tensor must have the same number of dimensions as input tensor, got "
+                          "shapes %s and %s",
+                          tpi_shape_text(tpi_shape(index)), tpi_shape_text(tpi_shape(self)));
     for (int d = 0; d < index->ndim && fits && self->ndim; d++) fits = d == dim || index->shape[d] <= self->shape[d];
     return fits ||
            tpi_refuse(TP_ERR_RUNTIME,
@@ -183,7 +197,11 @@ static bool scatter_with(tpi_combine_op op, tp_tensor *self, int64_t dim, tp_ten
     int d = TPI_DIM(self, dim);
     if (d < 0) return false;
     if (index->numel == 0) return true;
-    if (!check_index(self, index, d) || !tpi_check_same_dtype(src, "src", self, "self")) return false;
+    if (!check_index(self, index, d)) return false;
+    if (src->dtype != self->dtype)
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'src': scatter(): Expected self.dtype to be equal to src.dtype, got %s and %s",
+                          tp_dtype_name((tp_dtype)self->dtype), tp_dtype_name((tp_dtype)src->dtype));
     bool fits = one || (src->ndim ? src->ndim : 1) == (index->ndim ? index->ndim : 1);
     for (int i = 0; i < index->ndim && fits && !one && src->ndim; i++) fits = index->shape[i] <= src->shape[i];
     if (!fits)
@@ -261,8 +279,10 @@ static bool divide_by_counts(tp_tensor *self, int64_t dim, tp_tensor *index, boo
         tp_scalar v = tpi_load_scalar(self->data + w.offset[0], self->dtype);
         if (v.kind == TP_SCALAR_INT)
             v.as.i = v.as.i / n - (v.as.i % n != 0 && v.as.i < 0);
-        else if (v.kind != TP_SCALAR_BOOL)
-            v.as.d[0] /= (double)n, v.as.d[1] /= (double)n;
+        else if (v.kind != TP_SCALAR_BOOL) {
+            v.as.d[0] /= (double)n;
+            v.as.d[1] /= (double)n;
+        }
         tpi_store_scalar(self->data + w.offset[0], self->dtype, v);
     }
     tpi_release(counts);

@@ -78,16 +78,9 @@ KERNEL(entry)
 #endif
 
 #ifdef KERNEL_reduce
-#define SUM      0
-#define PRODUCT  1
-#define MEAN     2
-#define LARGEST  3
-#define SMALLEST 4
-#if WHOLE
-typedef int64_t joined_t;
-#else
-typedef A joined_t;
-#endif
+#include "joined.gpu.h"
+#define FEW     4
+#define AT_ONCE 32
 KERNEL(entry)
 (PTR(x), PTR(src), PTR(numbers), PTR(order), const int64_t n, const int64_t nowhere) {
     GLOBAL const T_INDEX *number = AT(const T_INDEX, numbers);
@@ -100,27 +93,25 @@ KERNEL(entry)
 #else
         joined_t v = (joined_t)GET_X(AT(const T_X, x)[k]);
 #endif
-        for (; j < n && number[j] == k; j++) {
-            const joined_t s = (joined_t)GET_X(AT(const T_X, src)[AT(const int, order)[j]]);
-#if REDUCE == PRODUCT
-            v *= s;
-#elif REDUCE == LARGEST
-            v = s > v || s != s ? s : v;
-#elif REDUCE == SMALLEST
-            v = s < v || s != s ? s : v;
-#else
-            v += s;
-#endif
+        for (; j < e + FEW && j < n && number[j] == k; j++)
+            v = joined(v, (joined_t)GET_X(AT(const T_X, src)[AT(const int, order)[j]]));
+        while (j < n && number[j] == k) { /* many of them: so many loads are on their way at once, joined in order */
+            joined_t s[AT_ONCE];
+            int same[AT_ONCE];
+            UNROLL
+            for (int q = 0; q < AT_ONCE; q++) same[q] = j + q < n && number[j + q < n ? j + q : j] == k;
+            UNROLL
+            for (int q = 0; q < AT_ONCE; q++)
+                s[q] = same[q] ? (joined_t)GET_X(AT(const T_X, src)[AT(const int, order)[j + q]]) : (joined_t)0;
+            int count = 0;
+            UNROLL
+            for (int q = 0; q < AT_ONCE; q++) {
+                if (same[q]) v = joined(v, s[q]); /* numbers are sorted: none is the same behind one that is not */
+                count += same[q];
+            }
+            j += count;
         }
-#if REDUCE == MEAN
-        const int64_t count = j - e + !ALONE;
-#if WHOLE
-        v = v / count - (v % count != 0 && v < 0); /* rounded down */
-#else
-        v /= (joined_t)count;
-#endif
-#endif
-        AT(T_X, x)[k] = SET_X(v);
+        AT(T_X, x)[k] = SET_X(finished(v, j - e + !ALONE));
     }
 }
 #endif

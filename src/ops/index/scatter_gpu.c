@@ -22,7 +22,8 @@ static layout layout_of(tp_ints shape, const int64_t *strides, int d, int64_t si
     int64_t *at = l.numbers;
     for (int i = 0; i < l.dims; i++) *at++ = shape.n ? shape.v[i] : 1;
     for (int i = 0; i < l.dims; i++) *at++ = shape.n && i != d ? strides[i] : 0;
-    *at++ = shape.n && d >= 0 ? strides[d] : 0, *at = size;
+    *at++ = shape.n && d >= 0 ? strides[d] : 0;
+    *at = size;
     return l;
 }
 static tpi_gpu_arg layout_arg(const layout *l) {
@@ -42,7 +43,10 @@ static tpi_gpu_function *kernel_of(tp_device device, const tpi_gpu_site *site, i
  * what is wrong. */
 static int fitting_dim(const tp_tensor *self, int64_t dim, const tp_tensor *index, const tp_tensor *source) {
     int d = self->ndim ? TPI_DIM(self, dim) : 0;
-    if (d < 0) return tp_error_clear(), -1;
+    if (d < 0) {
+        tp_error_clear();
+        return -1;
+    }
     if (!tpi_gpu_is_index(index) || index->ndim != self->ndim || self->ndim > MOST_DIMS || !tpi_gpu_has_dtype(self) ||
         !self->numel || !index->numel)
         return -1;
@@ -134,7 +138,8 @@ static bool reduce_at(tp_tensor *x, tp_tensor *numbers, tp_tensor *values, int w
                                 TPI_GPU_VAL(numbers->numel),
                                 TPI_GPU_VAL(x->numel)};
     bool ok = tpi_gpu_launch_each(tpi_device(x), kernel, numbers->numel, 6, args);
-    tpi_release(order), tpi_release(sorted);
+    tpi_release(order);
+    tpi_release(sorted);
     return ok;
 }
 
@@ -175,7 +180,9 @@ static bool join_lines(tp_tensor *self, int d, tp_tensor *index, tp_tensor *valu
     if (!dims) *at++ = 0;
     for (int i = 0; i < dims; i++) *at++ = index->strides[others[i]];
     if (!dims) *at++ = 0;
-    *at++ = size, *at++ = self->ndim ? self->strides[d] : 0, *at++ = index->ndim ? index->strides[d] : 0;
+    *at++ = size;
+    *at++ = self->ndim ? self->strides[d] : 0;
+    *at++ = index->ndim ? index->strides[d] : 0;
     *at++ = index->numel / n;
     while (items * 256 < n) items *= 2;
     while (digits < 8 && size >> 8 * digits) digits++;
@@ -211,7 +218,8 @@ static bool scatter_joined(tp_tensor *self, int64_t dim, tp_tensor *index, tp_te
     if (d >= 0 && joins_lines(self, d, index)) {
         tp_tensor *values = covered(src, index), *k = values ? tpi_contiguous_data(index) : NULL;
         bool ok = k && join_lines(self, d, k, values, what, alone);
-        tpi_release(values), tpi_release(k);
+        tpi_release(values);
+        tpi_release(k);
         return ok;
     }
     tp_tensor *x = d < 0 ? NULL : tpi_contiguous_data(self);
@@ -219,7 +227,9 @@ static bool scatter_joined(tp_tensor *self, int64_t dim, tp_tensor *index, tp_te
     layout l = layout_of(tpi_shape(index), x->strides, x->ndim ? d : -1, x->ndim ? x->shape[d] : 1);
     tp_tensor *values = covered(src, index), *numbers = values ? places_of(index, &l, x->numel) : NULL;
     bool ok = numbers && reduce_at(x, numbers, values, what, alone) && (x == self || tpi_copy_data(self, x));
-    tpi_release(values), tpi_release(numbers), tpi_release(x);
+    tpi_release(values);
+    tpi_release(numbers);
+    tpi_release(x);
     return ok;
 }
 
@@ -239,15 +249,19 @@ tpi_served tpi_gpu_scatter_reduce(tp_tensor *self, int64_t dim, tp_tensor *index
 /* self[index along dim] += source, or = source: as scatter with the index repeated over the other dims. */
 static tp_tensor *spread(tp_tensor *index, const tp_tensor *like, int d) {
     int64_t shape[MOST_DIMS], strides[MOST_DIMS];
-    for (int i = 0; i < like->ndim; i++)
-        shape[i] = i == d ? index->numel : like->shape[i],
+    for (int i = 0; i < like->ndim; i++) {
+        shape[i] = i == d ? index->numel : like->shape[i];
         strides[i] = i == d ? (index->ndim ? index->strides[0] : 1) : 0;
+    }
     return tpi_alias(index, like->ndim, shape, strides, tpi_offset(index));
 }
 
 static tp_tensor *spread_along(tp_tensor *self, int64_t dim, tp_tensor *index, const tp_tensor *source) {
     int d = self->ndim ? TPI_DIM(self, dim) : -1;
-    if (d < 0) return tp_error_clear(), NULL;
+    if (d < 0) {
+        tp_error_clear();
+        return NULL;
+    }
     if (index->ndim > 1 || !tpi_gpu_is_index(index) || self->ndim > MOST_DIMS || (source && source->ndim != self->ndim))
         return NULL;
     for (int i = 0; source && i < self->ndim; i++)
@@ -265,7 +279,9 @@ tpi_served tpi_gpu_index_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_
                        : alone                         ? tpo_mul(tp_operand_tensor(alone), tp_operand_scalar(alpha))
                                                        : NULL;
     bool ok = times && tpi_gpu_add_slices(self, d, index, times);
-    tpi_release(fits), tpi_release(alone), tpi_release(times);
+    tpi_release(fits);
+    tpi_release(alone);
+    tpi_release(times);
     return tpi_serve_if(ok);
 }
 
@@ -313,7 +329,8 @@ tpi_served tpi_gpu_index_fill_tensor(tp_tensor *self, int64_t dim, tp_tensor *in
               *one = wide ? tpi_as_dtype_data(value, (tp_dtype)self->dtype) : NULL;
     int d = one ? fitting_dim(self, dim, wide, NULL) : -1;
     bool ok = d >= 0 && put_places(self, d, wide, one, true);
-    tpi_release(wide), tpi_release(one);
+    tpi_release(wide);
+    tpi_release(one);
     return tpi_serve_if(ok);
 }
 
@@ -334,8 +351,13 @@ tpi_served tpi_gpu_put(tp_tensor *self, tp_tensor *index, tp_tensor *source, boo
         numbers &&
         (accumulate ? reduce_at(flat, numbers, values, SUM, false) : put_places(flat, 0, numbers, values, false)) &&
         (x == self || tpi_copy_data(self, x));
-    tpi_release(x), tpi_release(flat), tpi_release(values), tpi_release(wide), tpi_release(plain), tpi_release(line),
-        tpi_release(numbers);
+    tpi_release(x);
+    tpi_release(flat);
+    tpi_release(values);
+    tpi_release(wide);
+    tpi_release(plain);
+    tpi_release(line);
+    tpi_release(numbers);
     return tpi_serve_if(ok);
 }
 
@@ -347,7 +369,8 @@ static tp_tensor *compacted(tp_tensor *x, tp_tensor *mask) {
     int64_t one = 1, n = mask->numel, count = 0;
     tp_tensor *flat = tpi_alias(mask, 1, &n, &one, tpi_offset(mask)), *alone = flat ? tpi_detached(flat) : NULL,
               *counted = alone ? tpo_cumsum(alone, 0, TP_INT64) : NULL;
-    tpi_release(flat), tpi_release(alone);
+    tpi_release(flat);
+    tpi_release(alone);
     if (!counted) return NULL;
     tp_tensor *last = tpi_narrowed(counted, 0, n - 1, 1);
     tp_scalar total = last ? tp_item_scalar(last) : tp_no_scalar();
@@ -377,7 +400,8 @@ tpi_served tpi_gpu_masked_select(tp_tensor *self, tp_tensor *mask, tp_tensor **r
         return TPI_DECLINED;
     tp_tensor *x = tpi_contiguous_data(self), *m = x ? tpi_contiguous_data(mask) : NULL,
               *out = m ? compacted(x, m) : NULL;
-    tpi_release(x), tpi_release(m);
+    tpi_release(x);
+    tpi_release(m);
     return tpi_serve(out, result);
 }
 
@@ -387,7 +411,9 @@ tpi_served tpi_gpu_nonzero(tp_tensor *self, tp_tensor **result) {
               *set = alone ? self->dtype == TP_BOOL ? tpi_retain(alone) : tpo_ne(alone, tp_operand_int(0)) : NULL,
               *m = set ? tpi_contiguous_data(set) : NULL;
     tp_tensor *out = m ? compacted(NULL, m) : NULL;
-    tpi_release(alone), tpi_release(set), tpi_release(m);
+    tpi_release(alone);
+    tpi_release(set);
+    tpi_release(m);
     return tpi_serve(out, result);
 }
 

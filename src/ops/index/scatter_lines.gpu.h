@@ -5,16 +5,7 @@
  *   block   a block has a line of up to TILE elements and sorts its numbers; KEY and ITEMS as tile.gpu.h has them
  *   few     a thread has an element of a line of few, and joins those behind it that name the same place */
 #include "fault.h"
-#define SUM      0
-#define PRODUCT  1
-#define MEAN     2
-#define LARGEST  3
-#define SMALLEST 4
-#if WHOLE
-typedef int64_t joined_t;
-#else
-typedef A joined_t;
-#endif
+#include "joined.gpu.h"
 typedef struct lines_t {
     int64_t shape[DIMS], x[DIMS], index[DIMS]; /* of the dims but the one; strides in x and in the index, as in src */
     int64_t size, along, step;                 /* x's size and stride along the one, the index's stride */
@@ -32,28 +23,6 @@ typedef struct lines_t {
         }                                                                         \
     }
 
-INLINE joined_t joined(const joined_t v, const joined_t s) {
-#if REDUCE == PRODUCT
-    return v * s;
-#elif REDUCE == LARGEST
-    return s > v || s != s ? s : v;
-#elif REDUCE == SMALLEST
-    return s < v || s != s ? s : v;
-#else
-    return v + s;
-#endif
-}
-INLINE joined_t finished(joined_t v, const int count) {
-#if REDUCE == MEAN
-#if WHOLE
-    return v / count - (v % count != 0 && v < 0); /* rounded down */
-#else
-    return v / (joined_t)count;
-#endif
-#else
-    return v;
-#endif
-}
 #define GET(from, at) ((joined_t)GET_X(AT(const T_X, from)[at]))
 
 #ifdef KERNEL_block

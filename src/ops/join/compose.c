@@ -54,7 +54,9 @@ tp_tensor *tpi_compose_column_stack(tp_tensors tensors) { return cat_each(tensor
 
 tp_tensor *tpi_compose_repeat(tp_tensor *self, tp_ints repeats) {
     if (repeats.n < self->ndim)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'repeats': expected at least %d, one per dimension, got %s",
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'repeats': Number of dimensions of repeat dims can not be smaller than number of "
+                        "dimensions of tensor, %d, got %s",
                         self->ndim, tpi_shape_text(repeats));
     int64_t from[TP_MAX_DIMS], to[TP_MAX_DIMS], final[TP_MAX_DIMS], n = 0, lead = repeats.n - self->ndim;
     for (int64_t i = 0; i < repeats.n; i++) {
@@ -65,8 +67,12 @@ tp_tensor *tpi_compose_repeat(tp_tensor *self, tp_ints repeats) {
         if (n + 2 > TP_MAX_DIMS)
             return tpi_fail(TP_ERR_VALUE, "argument 'repeats': too many repeated dimensions, got %s",
                             tpi_shape_text(repeats));
-        if (times != 1) from[n] = 1, to[n++] = times;
-        from[n] = to[n] = size, n++;
+        if (times != 1) {
+            from[n] = 1;
+            to[n++] = times;
+        }
+        from[n] = to[n] = size;
+        n++;
         final[i] = tpi_size_times(times, size);
     }
     tp_tensor *spread = tpo_reshape(self, (tp_ints){from, n});
@@ -85,7 +91,8 @@ tp_tensor *tpi_compose_tile(tp_tensor *self, tp_ints dims) {
 
 tp_tensor *tpi_compose_repeat_interleave(tp_tensor *self, int64_t repeats, int64_t dim, int64_t output_size) {
     if (repeats < 0)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'repeats': expected 0 or more, got %lld", (long long)repeats);
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'repeats': Repeats must be non-negative, got %lld",
+                        (long long)repeats);
     tp_tensor *x = dim == TP_NONE ? tpo_flatten(self, 0, -1) : self->ndim ? tpi_retain(self) : tpo_flatten(self, 0, -1);
     int d = !x ? -1 : dim == TP_NONE ? 0 : tpi_wrap_dim(dim, x->ndim);
     if (d < 0) return tpi_after(x, NULL);
@@ -114,8 +121,9 @@ tp_tensor *tpi_compose_repeat_interleave_self_Tensor(tp_tensor *self, tp_tensor 
         counts = tpi_after(counts, tpo_expand(counts, TP_INTS(x->shape[d]), false));
     } else if (repeats->ndim > 1 || repeats->numel != x->shape[d]) {
         tpi_fail(TP_ERR_RUNTIME,
-                 "argument 'repeats': expected %lld counts, one per element of dimension %d, got shape %s",
-                 (long long)x->shape[d], d, tpi_shape_text(tpi_shape(repeats)));
+                 "argument 'repeats': repeats must have the same size as input along dim, but got repeats.size(0) = "
+                 "%lld and input.size(%d) = %lld",
+                 (long long)repeats->numel, d, (long long)x->shape[d]);
     } else
         counts = tpo_reshape(repeats, TP_INTS(repeats->numel));
     if (counts) index = tpo_repeat_interleave_Tensor(counts, output_size);
@@ -137,9 +145,13 @@ tp_tensor *tpi_compose_roll(tp_tensor *self, tp_ints shifts, tp_ints dims) {
 tp_tensor *tpi_compose_rot90(tp_tensor *self, int64_t k, tp_ints dims) {
     int a = dims.n == 2 ? TPI_DIM(self, dims.v[0]) : 0, b = dims.n == 2 && a >= 0 ? TPI_DIM(self, dims.v[1]) : 0;
     if (a < 0 || b < 0) return NULL;
-    if (dims.n != 2 || a == b)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'dims': expected two different dimensions, got %s",
-                        tpi_shape_text(dims));
+    if (dims.n != 2)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'dims': expected total rotation dims == 2, but got dims = %lld",
+                        (long long)dims.n);
+    if (a == b)
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'dims': expected rotation dims to be different, but got dim0 = %lld and dim1 = %lld",
+                        (long long)dims.v[0], (long long)dims.v[1]);
     k = ((k % 4) + 4) % 4;
     if (k == 0) return tpo_clone(self, TP_PRESERVE);
     if (k == 2) return tpo_flip(self, TP_INTS(a, b));
@@ -152,8 +164,7 @@ tp_tensor *tpi_compose_rot90(tp_tensor *self, int64_t k, tp_ints dims) {
 tp_tensor *tpi_compose_diag(tp_tensor *self, int64_t diagonal) {
     if (self->ndim == 1) return tpo_diag_embed(self, diagonal, 0, 1);
     if (self->ndim != 2)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 1 or 2 dimensions, got shape %s",
-                        tpi_shape_text(tpi_shape(self)));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': Supports 1D or 2D tensors. Got %dD", self->ndim);
     return tpo_diagonal_copy(self, diagonal, 0, 1);
 }
 
@@ -164,8 +175,8 @@ tp_tensor *tpi_compose_diagflat(tp_tensor *self, int64_t offset) {
 
 tp_tensor *tpi_compose_trace(tp_tensor *self) {
     if (self->ndim != 2)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a matrix, got shape %s",
-                        tpi_shape_text(tpi_shape(self)));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': trace: expected a matrix, but got tensor with dim %d",
+                        self->ndim);
     tp_tensor *d = tpo_diagonal(self, 0, 0, 1);
     return tpi_after(d, tpo_sum(d, tp_no_ints(), false, TP_NO_DTYPE));
 }
@@ -213,6 +224,10 @@ tp_tensor *tpi_compose_block_diag(tp_tensors tensors) {
 }
 
 tp_tensor *tpi_compose_cartesian_prod(tp_tensors tensors) {
+    for (int64_t i = 0; i < tensors.n; i++)
+        if (tensors.v[i]->ndim != 1)
+            return tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': Expect a 1D vector, but got shape %s",
+                            tpi_shape_text(tpi_shape(tensors.v[i])));
     if (tensors.n == 1) return tpo_clone(tensors.v[0], TP_PRESERVE);
     tp_tensors grids = tpo_meshgrid(tensors, "ij");
     if (!grids.v) return NULL;
@@ -223,7 +238,7 @@ tp_tensor *tpi_compose_cartesian_prod(tp_tensors tensors) {
 
 tp_tensor *tpi_compose_combinations(tp_tensor *self, int64_t r, bool with_replacement) {
     if (self->ndim != 1)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected one dimension, got shape %s",
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': Expect a 1D vector, but got shape %s",
                         tpi_shape_text(tpi_shape(self)));
     if (r < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'r': expected 0 or more, got %lld", (long long)r);
     if (r == 0) return tpo_empty(TP_INTS(0), self->dtype, tpi_device(self), TP_PRESERVE);

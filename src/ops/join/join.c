@@ -30,9 +30,14 @@ static void join_chunk(int64_t chunk, void *context) {
         int64_t first = i ? j->end[i - 1] : 0, piece = j->end[i] - first, n = j->end[i] - within;
         if (n > stop - at) n = stop - at;
         if (n > 0) memcpy(j->out + at, j->data[i] + row * piece + (within - first), (size_t)n);
-        at += n, within += n;
+        at += n;
+        within += n;
         if (within < j->end[i]) continue;
-        if (++i == j->n) i = 0, within = 0, row++;
+        if (++i == j->n) {
+            i = 0;
+            within = 0;
+            row++;
+        }
     }
 }
 
@@ -49,7 +54,10 @@ static bool join_rows(tp_tensor *out, int dim, int64_t n, tp_tensor *const *part
                 .data = (const char **)(void *)block,
                 .end = (int64_t *)(void *)(block + (size_t)n * sizeof(char *))};
     int64_t at = 0;
-    for (int64_t i = 0; i < n; i++) j.data[i] = parts[i]->data, j.end[i] = at += parts[i]->shape[dim] * inner;
+    for (int64_t i = 0; i < n; i++) {
+        j.data[i] = parts[i]->data;
+        j.end[i] = at += parts[i]->shape[dim] * inner;
+    }
     tpi_parallel_for(tpi_ceil_div(j.total, CHUNK_BYTES), j.total > CHUNK_BYTES, join_chunk, &j);
     tpi_mfree(block);
     return true;
@@ -118,7 +126,10 @@ tp_tensor *tpi_native_cat(tp_tensors tensors, int64_t dim) {
         if (skipped(t)) continue;
         ok = check_part(t, first, i, d);
         channels_last = ok && channels_last && !tp_is_contiguous(t) && tpi_suggested_layout(t) != TP_CONTIGUOUS;
-        if (ok) parts[n++] = t, shape[d] += t->shape[d];
+        if (ok) {
+            parts[n++] = t;
+            shape[d] += t->shape[d];
+        }
     }
     tp_tensor *out = NULL;
     tp_layout layout = !channels_last ? TP_CONTIGUOUS : first->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D;
@@ -161,10 +172,15 @@ tp_tensor *tpi_native_flip(tp_tensor *self, tp_ints dims) {
                   .itemsize = (size_t)size};
     for (int d = 0; d < self->ndim; d++) {
         int64_t in = self->strides[d] * size, to = out->strides[d] * size;
-        if (flipped[d]) j.in += in * (self->shape[d] - 1), in = -in;
-        if (d == self->ndim - 1)
-            j.n = self->shape[d], j.in_stride = in, j.out_stride = to;
-        else
+        if (flipped[d]) {
+            j.in += in * (self->shape[d] - 1);
+            in = -in;
+        }
+        if (d == self->ndim - 1) {
+            j.n = self->shape[d];
+            j.in_stride = in;
+            j.out_stride = to;
+        } else
             tpi_odometer_dim(&j.walk, self->shape[d], (int64_t[]){to, in});
     }
     j.rows = out->numel / j.n;
@@ -187,7 +203,10 @@ static void copy_up(char *to, const char *from, int64_t n) {
     for (; n >= 64; n -= 64) {
         const loose *in = (const loose *)(const void *)(from + n - 64);
         loose *out = (loose *)(void *)(to + n - 64), a = in[0], b = in[1], c = in[2], d = in[3];
-        out[0] = a, out[1] = b, out[2] = c, out[3] = d;
+        out[0] = a;
+        out[1] = b;
+        out[2] = c;
+        out[3] = d;
     }
     memcpy(to, from, (size_t)n);
 }
@@ -244,7 +263,8 @@ static tp_tensor *rolled(tp_tensor *self, tp_ints shifts, tp_ints dims, bool bac
         roll_job j = {
             .out = out->data, .in = self->data, .bytes = inner * out->shape[cut[0]], .head = inner * shift[cut[0]]};
         int64_t total = out->numel * (int64_t)tpi_itemsize(out);
-        j.lines = total / j.bytes, j.per_chunk = 1 + CHUNK_BYTES / j.bytes;
+        j.lines = total / j.bytes;
+        j.per_chunk = 1 + CHUNK_BYTES / j.bytes;
         if (j.lines > 1) { /* a single line is two copies, which split their work themselves */
             tpi_parallel_for(tpi_ceil_div(j.lines, j.per_chunk), total > TPI_WORTH_BYTES, roll_lines, &j);
             return out;
@@ -356,6 +376,9 @@ tp_tensor *tpi_native_repeat_interleave_Tensor(tp_tensor *repeats, int64_t outpu
     if (repeats->ndim != 1)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'repeats': expected one dimension, got shape %s",
                         tpi_shape_text(tpi_shape(repeats)));
+    if (repeats->dtype != TP_INT64 && repeats->dtype != TP_INT32)
+        return tpi_fail(TP_ERR_MISSING, "argument 'repeats': \"repeat_interleave_cpu\" not implemented for '%s'",
+                        tp_dtype_word((tp_dtype)repeats->dtype));
     tp_tensor *counts = tpi_index_data(repeats, "repeats");
     if (!counts) return NULL;
     const int64_t *count = (const int64_t *)(const void *)counts->data;

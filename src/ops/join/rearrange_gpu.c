@@ -1,9 +1,9 @@
-/* flip, repeat_interleave with a count per element, and frexp on GPUs. */
+/* flip, and repeat_interleave with a count per element, on GPUs. */
 #include "ops/temporaries.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
 
-static const tpi_gpu_site flip_site = {"flip.gpu.h", "flip"}, frexp_site = {"frexp.gpu.h", "frexp"};
+static const tpi_gpu_site flip_site = {"flip.gpu.h", "flip"};
 
 enum { MOST_DIMS = 8 };
 
@@ -26,13 +26,19 @@ static bool turn(turned *t, const tp_tensor *self, const tp_tensor *out, const b
                 step = flipped[order[i]] ? -self->strides[order[i]] : self->strides[order[i]];
         if (size == 1) continue;
         if (t->dims && t->stride[t->dims - 1] == step * size) {
-            t->shape[t->dims - 1] *= size, t->stride[t->dims - 1] = step;
+            t->shape[t->dims - 1] *= size;
+            t->stride[t->dims - 1] = step;
             continue;
         }
         if (t->dims == MOST_DIMS) return false;
-        t->shape[t->dims] = size, t->stride[t->dims++] = step;
+        t->shape[t->dims] = size;
+        t->stride[t->dims++] = step;
     }
-    if (!t->dims) t->shape[0] = 1, t->stride[0] = 0, t->dims = 1;
+    if (!t->dims) {
+        t->shape[0] = 1;
+        t->stride[0] = 0;
+        t->dims = 1;
+    }
     return true;
 }
 
@@ -46,8 +52,8 @@ tpi_served tpi_gpu_flip(tp_tensor *self, tp_ints dims, tp_tensor **result) {
     turned t;
     if (!out || !turn(&t, self, out, flipped)) return tpi_serve(tpi_after(out, NULL), result);
     int64_t numbers[2 * MOST_DIMS], first = 0;
-    memcpy(numbers, t.shape, sizeof *numbers * (size_t)t.dims),
-        memcpy(numbers + t.dims, t.stride, sizeof *numbers * (size_t)t.dims);
+    memcpy(numbers, t.shape, sizeof *numbers * (size_t)t.dims);
+    memcpy(numbers + t.dims, t.stride, sizeof *numbers * (size_t)t.dims);
     for (int d = 0; d < self->ndim; d++)
         if (flipped[d]) first += self->strides[d] * (self->shape[d] - 1);
     const tpi_gpu_define defines[] = {TPI_DEFINE("DIMS", t.dims), TPI_DEFINE("LARGE", self->numel > INT32_MAX),
@@ -85,29 +91,4 @@ tpi_served tpi_gpu_repeat_interleave_Tensor(tp_tensor *repeats, int64_t output_s
     tp_tensor *at = tpi_put(&bag, tpo_arange(tp_int(output_size), TP_INT64, tpi_device(repeats)));
     return tpi_serve(tpi_release_temporaries(&bag, at ? tpo_searchsorted(ends, at, false, true, NULL, NULL) : NULL),
                      result);
-}
-
-tpi_served tpi_gpu_frexp(tp_tensor *self, tp_tensor **out) {
-    if (!tpi_gpu_floats(self)) return TPI_DECLINED;
-    tp_device device = tpi_device(self);
-    tp_tensor *x = tpi_contiguous_data(self),
-              *mantissa = x ? tpi_empty(tpi_shape(self), (tp_dtype)self->dtype, device) : NULL,
-              *exponent = mantissa ? tpi_empty(tpi_shape(self), TP_INT32, device) : NULL;
-    bool ok = exponent;
-    if (ok && x->numel) {
-        const tpi_gpu_define defines[] = {TPI_DEFINE_DTYPE("X", self->dtype)};
-        tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &frexp_site, self->dtype == TP_FLOAT64, 1, defines);
-        const tpi_gpu_arg args[] = {TPI_GPU_PTR(mantissa->data), TPI_GPU_PTR(exponent->data), TPI_GPU_PTR(x->data),
-                                    TPI_GPU_VAL(x->numel)};
-        ok = tpi_gpu_launch_each(device, kernel, x->numel, 4, args);
-    }
-    tpi_release(x);
-    if (ok) {
-        out[0] = mantissa;
-        out[1] = exponent;
-        return TPI_SERVED;
-    }
-    tpi_release(mantissa);
-    tpi_release(exponent);
-    return tpi_not_served();
 }

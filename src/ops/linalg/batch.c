@@ -24,7 +24,7 @@ static void run_group(int64_t chunk, void *context) {
 }
 
 bool tpi_each_matrix(const tpi_matrices *x, size_t scratch, tpi_matrix_fn fn) {
-    if (tpi_shapes_only) {
+    if (x->a.made_up) {
         if (x->info) memset(x->info, 0, (size_t)x->batches * sizeof *x->info);
         return true;
     }
@@ -45,10 +45,15 @@ bool tpi_each_matrix(const tpi_matrices *x, size_t scratch, tpi_matrix_fn fn) {
 static tp_tensor *columns_of(const int64_t *batch, int ndim, int64_t rows, int64_t cols, tp_dtype dtype,
                              tp_device device) {
     int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS], step = tpi_size_times(rows, cols);
-    shape[ndim] = rows, shape[ndim + 1] = cols;
-    strides[ndim] = 1, strides[ndim + 1] = rows > 1 ? rows : 1;
-    for (int d = ndim - 1; d >= 0; d--)
-        shape[d] = batch[d], strides[d] = step > 1 ? step : 1, step = tpi_size_times(step, batch[d]);
+    shape[ndim] = rows;
+    shape[ndim + 1] = cols;
+    strides[ndim] = 1;
+    strides[ndim + 1] = rows > 1 ? rows : 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        shape[d] = batch[d];
+        strides[d] = step > 1 ? step : 1;
+        step = tpi_size_times(step, batch[d]);
+    }
     tp_ints sizes = tp_ints_view(shape, ndim + 2), steps = tp_ints_view(strides, ndim + 2);
     if (device.type != TP_CPU || !tp_dtype_is_complex(dtype)) return tpi_empty_strided(sizes, steps, dtype, device);
     /* OpenBLAS's cgemv and zgemv (seen in 0.3.21) read one element behind the vector's last. When LAPACK hands them a
@@ -60,19 +65,23 @@ static tp_tensor *columns_of(const int64_t *batch, int ndim, int64_t rows, int64
 }
 
 tp_tensor *tpi_columns_new(const tp_tensor *like, int drop, int64_t rows, int64_t cols, tp_dtype dtype) {
-    return columns_of(like->shape, like->ndim - drop, rows, cols, dtype, tpi_device(like));
+    tp_tensor *t = columns_of(like->shape, like->ndim - drop, rows, cols, dtype, tpi_device(like));
+    if (t) t->storage->made_up = tpi_is_made_up(like);
+    return t;
 }
 
 tp_tensor *tpi_columns_copy(const tp_tensor *t, tp_ints batch) {
     if (!batch.v) batch = tp_ints_view(t->shape, t->ndim - 2);
     tp_tensor *copy = columns_of(batch.v, (int)batch.n, t->shape[t->ndim - 2], t->shape[t->ndim - 1],
                                  (tp_dtype)t->dtype, tpi_device(t));
+    if (copy) copy->storage->made_up = tpi_is_made_up(t);
     if (copy && tpi_copy_data(copy, t)) return copy;
     return tpi_after(copy, NULL);
 }
 
 tpi_part tpi_columns_part(const tp_tensor *t) {
-    return (tpi_part){t->data, (size_t)(t->shape[t->ndim - 2] * t->shape[t->ndim - 1]) * tpi_itemsize(t)};
+    return (tpi_part){t->data, (size_t)(t->shape[t->ndim - 2] * t->shape[t->ndim - 1]) * tpi_itemsize(t),
+                      tpi_is_made_up(t)};
 }
 
 tp_tensor *tpi_rows_new(const tp_tensor *like, int drop, int64_t n, tp_dtype dtype) {
@@ -88,7 +97,7 @@ tp_tensor *tpi_batch_new(const tp_tensor *like, int drop, tp_dtype dtype) {
 }
 
 tpi_part tpi_rows_part(const tp_tensor *t) {
-    return (tpi_part){t->data, (size_t)t->shape[t->ndim - 1] * tpi_itemsize(t)};
+    return (tpi_part){t->data, (size_t)t->shape[t->ndim - 1] * tpi_itemsize(t), tpi_is_made_up(t)};
 }
 
 int64_t tpi_batches_of(const tp_tensor *t, int drop) {
@@ -98,7 +107,10 @@ int64_t tpi_batches_of(const tp_tensor *t, int drop) {
 }
 
 bool tpi_no_results(tp_tensor **out, int n) {
-    for (int i = 0; i < n; i++) tpi_release(out[i]), out[i] = NULL;
+    for (int i = 0; i < n; i++) {
+        tpi_release(out[i]);
+        out[i] = NULL;
+    }
     return false;
 }
 

@@ -8,7 +8,8 @@
 /* One operand of a batched routine: matrix (or vector) i starts at data + i * step. */
 typedef struct tpi_part {
     char *data;
-    size_t step; /* bytes */
+    size_t step;  /* bytes */
+    bool made_up; /* see tpi_is_made_up */
 } tpi_part;
 
 /* What a routine works on; which parts it uses is its own affair. */
@@ -25,7 +26,8 @@ typedef struct tpi_matrices {
 } tpi_matrices;
 
 typedef void (*tpi_matrix_fn)(const tpi_matrices *x, int64_t i, tpi_scratch *scratch);
-/* Calls fn for each matrix. scratch: bytes that fn needs, allocated before. False and an error without memory. */
+/* Calls fn for each matrix, or for none where those of part a are made up. scratch: bytes that fn needs, allocated
+ * before. False and an error without memory. */
 bool tpi_each_matrix(const tpi_matrices *x, size_t scratch, tpi_matrix_fn fn);
 
 static inline void *tpi_at(tpi_part p, int64_t i) { return p.data + (size_t)i * p.step; }

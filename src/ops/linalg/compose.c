@@ -24,11 +24,15 @@ bool tpi_compose_lu_unpack(tp_tensor *LU_data, tp_tensor *LU_pivots, bool unpack
         out[1] = tpi_retain(plus(&bag, lower(&bag, l, -1), identity(&bag, m, k, LU_data)));
         out[2] = tpo_triu(u, 0);
     } else {
-        out[1] = nothing(LU_data), out[2] = nothing(LU_data);
+        out[1] = nothing(LU_data);
+        out[2] = nothing(LU_data);
     }
     tpi_release_temporaries(&bag, NULL);
     if (out[0] && out[1] && out[2]) return true;
-    for (int i = 0; i < 3; i++) tpi_release(out[i]), out[i] = NULL;
+    for (int i = 0; i < 3; i++) {
+        tpi_release(out[i]);
+        out[i] = NULL;
+    }
     return false;
 }
 
@@ -83,7 +87,8 @@ static bool matrix_dims(const tp_tensor *t, tp_ints dim, int *row, int *column) 
         return tpi_refuse(TP_ERR_RUNTIME, "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.");
     if (dim.n != 2)
         return tpi_refuse(TP_ERR_RUNTIME, "linalg.matrix_norm: dim must be a 2-tuple. Got %s", tpi_shape_text(dim));
-    *row = TPI_DIM(t, dim.v[0]), *column = *row < 0 ? -1 : TPI_DIM(t, dim.v[1]);
+    *row = TPI_DIM(t, dim.v[0]);
+    *column = *row < 0 ? -1 : TPI_DIM(t, dim.v[1]);
     if (*row < 0 || *column < 0) return false;
     return *row != *column || tpi_refuse(TP_ERR_RUNTIME, "linalg.matrix_norm: dims must be different. Got (%lld, %lld)",
                                          (long long)dim.v[0], (long long)dim.v[1]);
@@ -318,10 +323,14 @@ tp_tensor *tpi_compose_pinv_tensor(tp_tensor *self, tp_tensor *atol, tp_tensor *
     tp_tensor *part[3] = {NULL}, *u, *s, *vh;
     if (hermitian) {
         if (!tpo_linalg_eigh(self, "L", part)) return NULL;
-        s = tpi_put(&bag, part[0]), u = tpi_put(&bag, part[1]), vh = adjoint(&bag, u);
+        s = tpi_put(&bag, part[0]);
+        u = tpi_put(&bag, part[1]);
+        vh = adjoint(&bag, u);
     } else {
         if (!tpo_linalg_svd(self, false, NULL, part)) return NULL;
-        u = tpi_put(&bag, part[0]), s = tpi_put(&bag, part[1]), vh = tpi_put(&bag, part[2]);
+        u = tpi_put(&bag, part[0]);
+        s = tpi_put(&bag, part[1]);
+        vh = tpi_put(&bag, part[2]);
     }
     tp_tensor *size = hermitian ? tpi_put(&bag, tpo_abs(s)) : s,
               *limit = size ? thresholds(&bag, self, size, atol, rtol) : NULL;

@@ -98,7 +98,7 @@ static bool eig(tp_tensor *self, tp_tensor **values, tp_tensor **vectors) {
     *values = a ? tpi_rows_new(self, 2, n, phased) : NULL;
     bool ok = *values && (!vectors || (*vectors = tpi_columns_new(self, 2, n, n, phased)));
     ok = ok && (info = tpi_batch_new(self, 2, TP_INT32)) && tpi_fill_data(info, tp_int(0));
-    if (ok && !tpi_shapes_only && !is_finite((tp_dtype)a->dtype, a->data, a->numel))
+    if (ok && !tpi_is_made_up(a) && !is_finite((tp_dtype)a->dtype, a->data, a->numel))
         ok = tpi_refuse(TP_ERR_RUNTIME, "%sinput tensor should not contain infs or NaNs.",
                         tpi_failed_text("torch.linalg.eig", -1));
     if (ok && n) {
@@ -172,7 +172,10 @@ static bool svd(tp_tensor *A, bool full, tp_tensor **u, tp_tensor **sv, tp_tenso
                           .b = tpi_rows_part(*sv),
                           .info = (int32_t *)info->data,
                           .job = u ? (full ? 'A' : 'S') : 'N'};
-        if (u) x.c = tpi_columns_part(*u), x.d = tpi_columns_part(*vh);
+        if (u) {
+            x.c = tpi_columns_part(*u);
+            x.d = tpi_columns_part(*vh);
+        }
         tpi_scratch need = {0};
         tpi_lapack_gesdd(dtype, x.job, x.m, x.n, NULL, NULL, NULL, NULL, &need);
         ok = tpi_each_matrix(&x, need.bytes, svd_one) && converged("linalg.svd", info, "singular values");

@@ -25,7 +25,8 @@ static bool eigen_of_blocks(tp_tensor *a, bool upper, bool vectors, tp_tensor **
                                 TPI_GPU_VAL(n),
                                 TPI_GPU_VAL(above)};
     bool ok = scratch && tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&site, held, vectors}, x, 6, args);
-    tpi_release(x), tpi_release(scratch);
+    tpi_release(x);
+    tpi_release(scratch);
     return tpi_gpu_hand_over(2, (tp_tensor *[]){values, v}, ok, out);
 }
 

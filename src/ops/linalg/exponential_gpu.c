@@ -68,7 +68,8 @@ static tp_tensor *halvings(tpi_temporaries *bag, tp_tensor *a, int *most) {
 static tp_tensor *squared(tp_tensor *x, tp_tensor *times, int step) {
     tp_tensor *twice = tpo_matmul(x, x), *more = twice ? tpo_gt(times, tp_operand_double(step)) : NULL;
     tp_tensor *out = more ? tpo_where(more, tp_operand_tensor(twice), tp_operand_tensor(x)) : NULL;
-    tpi_release(twice), tpi_release(more);
+    tpi_release(twice);
+    tpi_release(more);
     return tpi_after(x, out);
 }
 

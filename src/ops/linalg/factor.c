@@ -38,7 +38,8 @@ bool tpi_native_cholesky_ex(tp_tensor *self, bool upper, bool check_errors, tp_t
             int64_t batch;
             int bad = check_errors ? tpi_first_info(info, &batch) : 0;
             if (!bad) {
-                out[0] = l, out[1] = info;
+                out[0] = l;
+                out[1] = info;
                 return true;
             }
             tpi_fail(TP_ERR_LINALG,
@@ -87,10 +88,15 @@ bool tpi_native_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_ten
                         "want to perform the "
                         "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
                         tpi_failed_text("torch.linalg.lu_factor", batch), bad, bad);
-    if (ok)
-        out[0] = lu, out[1] = pivots, out[2] = info;
-    else
-        tpi_release(lu), tpi_release(pivots), tpi_release(info);
+    if (ok) {
+        out[0] = lu;
+        out[1] = pivots;
+        out[2] = info;
+    } else {
+        tpi_release(lu);
+        tpi_release(pivots);
+        tpi_release(info);
+    }
     return ok;
 }
 
@@ -122,7 +128,8 @@ tp_tensor *tpi_native_lu_permutation(tp_tensor *pivots, int64_t m, tp_dtype dtyp
                 break;
             }
             int64_t held = row[i];
-            row[i] = row[other], row[other] = held;
+            row[i] = row[other];
+            row[other] = held;
         }
         for (int64_t i = 0; i < m && ok; i++)
             tpi_store_scalar(p->data + (size_t)(b * m * m + i * m + row[i]) * tpi_itemsize(p), dtype,
@@ -163,10 +170,15 @@ bool tpi_native_ldl_factor_ex(tp_tensor *self, bool hermitian, bool check_errors
         ok = tpi_refuse(TP_ERR_RUNTIME,
                         "%sD[%d,%d] is zero and using it on ldl_solve would result in a division by zero.",
                         tpi_failed_text("torch.linalg.ldl_factor", batch), bad, bad);
-    if (ok)
-        out[0] = ld, out[1] = pivots, out[2] = info;
-    else
-        tpi_release(ld), tpi_release(pivots), tpi_release(info);
+    if (ok) {
+        out[0] = ld;
+        out[1] = pivots;
+        out[2] = info;
+    } else {
+        tpi_release(ld);
+        tpi_release(pivots);
+        tpi_release(info);
+    }
     return ok;
 }
 
@@ -197,10 +209,13 @@ bool tpi_native_geqrf(tp_tensor *self, tp_tensor **out) {
         tpi_lapack_geqrf(x.dtype, m, n, NULL, NULL, &need);
         ok = tpi_each_matrix(&x, need.bytes, geqrf_one);
     }
-    if (ok)
-        out[0] = a, out[1] = tau;
-    else
-        tpi_release(a), tpi_release(tau);
+    if (ok) {
+        out[0] = a;
+        out[1] = tau;
+    } else {
+        tpi_release(a);
+        tpi_release(tau);
+    }
     return ok;
 }
 
@@ -265,9 +280,10 @@ bool tpi_native_qr(tp_tensor *A, const char *mode, tp_tensor **out) {
     tp_tensor *r = q ? make_r(factored[0], rows) : NULL;
     tpi_release(factored[0]);
     tpi_release(factored[1]);
-    if (r)
-        out[0] = q, out[1] = r;
-    else
+    if (r) {
+        out[0] = q;
+        out[1] = r;
+    } else
         tpi_release(q);
     return r != NULL;
 }

@@ -21,7 +21,10 @@ typedef struct largest { /* of a column, and its row */
     int at;
 } largest;
 INLINE largest larger(largest a, A size, int at) { /* of two that are equal the first */
-    if (size > a.size || (size == a.size && at < a.at)) a.size = size, a.at = at;
+    if (size > a.size || (size == a.size && at < a.at)) {
+        a.size = size;
+        a.at = at;
+    }
     return a;
 }
 
@@ -33,7 +36,8 @@ INLINE largest find_pivot(WHERE const num *column, const int j, const int m, SHA
     const int span = TEAM;
 #endif
     largest best;
-    best.size = -1, best.at = j;
+    best.size = -1;
+    best.at = j;
     for (int i = j + THREAD % span; i < m; i += span) best = larger(best, SIZE(column[i]), i);
 #if IN_STEP
     UNROLL
@@ -156,7 +160,9 @@ typedef struct product_t {
 } product_t;
 INLINE product_t product_of(product_t a, double re, double im, double log_size) {
     const double r = a.re * re - a.im * im;
-    a.im = a.re * im + a.im * re, a.re = r, a.log_size += log_size;
+    a.im = a.re * im + a.im * re;
+    a.re = r;
+    a.log_size += log_size;
     return a;
 }
 

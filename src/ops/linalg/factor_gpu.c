@@ -127,7 +127,9 @@ tpi_served tpi_gpu_lu_permutation(tp_tensor *pivots, int64_t m, tp_dtype dtype, 
                                 TPI_GPU_VAL(size),
                                 TPI_GPU_VAL(k)};
     bool ok = from && fault.word && tpi_fill_data(p, tp_int(0)) && each_thread(&permutation_site, p, systems, 8, args);
-    tpi_release(rows), tpi_release(narrow), tpi_release(from);
+    tpi_release(rows);
+    tpi_release(narrow);
+    tpi_release(from);
     return tpi_serve(ok ? p : tpi_after(p, NULL), result);
 }
 
@@ -161,10 +163,13 @@ tpi_served tpi_gpu_slogdet(tp_tensor *A, tp_tensor **out) {
     tp_tensor *sign = tpi_batch_new(A, 2, (tp_dtype)A->dtype),
               *size = sign ? tpi_batch_new(A, 2, tpi_dtype_to_real((tp_dtype)A->dtype)) : NULL;
     bool ok = size && determinants(A, sign, size);
-    if (ok)
-        out[0] = sign, out[1] = size;
-    else
-        tpi_release(sign), tpi_release(size);
+    if (ok) {
+        out[0] = sign;
+        out[1] = size;
+    } else {
+        tpi_release(sign);
+        tpi_release(size);
+    }
     return tpi_serve_if(ok);
 }
 
@@ -192,10 +197,13 @@ tpi_served tpi_gpu_geqrf(tp_tensor *self, tp_tensor **out) {
     tp_tensor *a = tpi_columns_copy(self, tp_no_ints()),
               *tau = a ? tpi_rows_new(self, 2, m < n ? m : n, (tp_dtype)self->dtype) : NULL;
     bool ok = tau && reflectors(a, tau);
-    if (ok)
-        out[0] = a, out[1] = tau;
-    else
-        tpi_release(a), tpi_release(tau);
+    if (ok) {
+        out[0] = a;
+        out[1] = tau;
+    } else {
+        tpi_release(a);
+        tpi_release(tau);
+    }
     return tpi_serve_if(ok);
 }
 
@@ -226,7 +234,9 @@ static tp_tensor *first_columns(tp_tensor *from, tp_tensor *tau, int64_t columns
               *part = to ? tpi_narrowed(from, from->ndim - 1, 0, have) : NULL;
     tp_tensor *t = part && tpi_copy_data(to, part) ? tpi_contiguous_data(tau) : NULL;
     bool ok = t && multiply(q, t);
-    tpi_release(to), tpi_release(part), tpi_release(t);
+    tpi_release(to);
+    tpi_release(part);
+    tpi_release(t);
     return ok ? q : tpi_after(q, NULL);
 }
 
@@ -241,11 +251,16 @@ tpi_served tpi_gpu_qr(tp_tensor *A, const char *mode, tp_tensor **out) {
     tp_tensor *top = q ? tpi_narrowed(factored[0], A->ndim - 2, 0, rows) : NULL,
               *r = top ? tpi_columns_copy(top, tp_no_ints()) : NULL;
     bool ok = r && tpo_triu_(r, 0);
-    tpi_release(factored[0]), tpi_release(factored[1]), tpi_release(top);
-    if (ok)
-        out[0] = q, out[1] = r;
-    else
-        tpi_release(q), tpi_release(r);
+    tpi_release(factored[0]);
+    tpi_release(factored[1]);
+    tpi_release(top);
+    if (ok) {
+        out[0] = q;
+        out[1] = r;
+    } else {
+        tpi_release(q);
+        tpi_release(r);
+    }
     return tpi_serve_if(ok);
 }
 

@@ -80,7 +80,8 @@ static tp_tensor *pinv_product(tp_tensor *A, tp_tensor *u, tp_tensor *s, tp_tens
     int64_t m = A->shape[A->ndim - 2], n = A->shape[A->ndim - 1], k = s->shape[s->ndim - 1];
     int64_t shape[TP_MAX_DIMS];
     memcpy(shape, A->shape, sizeof *shape * (size_t)A->ndim);
-    shape[A->ndim - 2] = n, shape[A->ndim - 1] = m;
+    shape[A->ndim - 2] = n;
+    shape[A->ndim - 1] = m;
     tp_tensor *out = tpi_empty(tp_ints_view(shape, A->ndim), (tp_dtype)A->dtype, tpi_device(A));
     if (!out) return NULL;
     divide_columns(u, s, A, atol, rtol);
@@ -112,13 +113,20 @@ static bool hermitian_svd(tp_tensor *A, tp_tensor **usv) {
     int n = v->ndim;
     int64_t strides[TP_MAX_DIMS];
     memcpy(strides, v->strides, sizeof *strides * (size_t)n);
-    strides[n - 2] = v->strides[n - 1], strides[n - 1] = v->strides[n - 2];
+    strides[n - 2] = v->strides[n - 1];
+    strides[n - 1] = v->strides[n - 2];
     tp_tensor *flipped = tpi_alias(v, n, v->shape, strides, tpi_offset(v)),
               *vh = flipped ? tpi_columns_copy(flipped, tp_no_ints()) : NULL;
     tpi_release(flipped);
-    if (!vh) return tpi_release(e[0]), tpi_release(e[1]), false;
+    if (!vh) {
+        tpi_release(e[0]);
+        tpi_release(e[1]);
+        return false;
+    }
     conjugate(vh);
-    usv[0] = v, usv[1] = e[0], usv[2] = vh;
+    usv[0] = v;
+    usv[1] = e[0];
+    usv[2] = vh;
     return true;
 }
 

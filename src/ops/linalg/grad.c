@@ -6,7 +6,10 @@
 /* Hands both results over if both are there. */
 static bool give_two(tpi_temporaries *bag, tp_tensor *a, tp_tensor *b, tp_tensor **out) {
     out[0] = out[1] = NULL;
-    if (a && b) out[0] = tpi_retain(a), out[1] = tpi_retain(b);
+    if (a && b) {
+        out[0] = tpi_retain(a);
+        out[1] = tpi_retain(b);
+    }
     tpi_release_temporaries(bag, NULL);
     return out[0] != NULL;
 }
@@ -275,8 +278,10 @@ bool tpi_compose_lstsq_backward(tp_tensor *grad_solution, tp_tensor *grad_residu
     bool vector = b->ndim == 1 || b->ndim == A->ndim - 1;
     tp_tensor *B = vector ? as_column(&bag, b) : b, *gA[2] = {NULL}, *gB[2] = {NULL};
     int n = 0;
-    if (grad_solution)
-        solution_gradients(&bag, vector ? as_column(&bag, grad_solution) : grad_solution, A, B, &gA[n], &gB[n]), n++;
+    if (grad_solution) {
+        solution_gradients(&bag, vector ? as_column(&bag, grad_solution) : grad_solution, A, B, &gA[n], &gB[n]);
+        n++;
+    }
     if (grad_residuals && grad_residuals->numel) {
         tp_tensor *X = vector ? as_column(&bag, solution) : solution; /* residuals have a column for a vector, too */
         residual_gradients(&bag, grad_residuals, A, B, X, &gA[n], &gB[n]);

@@ -29,7 +29,8 @@ typedef struct pair_t {
 INLINE pair_t pair_of(const int round, const int pair, const int n) {
     const int even = n + n % 2, around = even - 1, on = round + pair, back = round - pair;
     pair_t at;
-    at.p = pair == 0 ? around : on < around ? on : on - around, at.q = back < 0 ? back + around : back;
+    at.p = pair == 0 ? around : on < around ? on : on - around;
+    at.q = back < 0 ? back + around : back;
     at.there = pair < even / 2 && at.p < n && at.q < n;
     if (!at.there) at.p = at.q = 0;
     return at;
@@ -43,7 +44,8 @@ INLINE rotation rotation_of(double pp, double qq, double g) {
     const A zeta = (A)((qq - pp) / (2 * g)), one = 1;
     rotation r;
     r.t = (zeta < 0 ? -one : one) / (FABS(zeta) + SQRT(one + zeta * zeta)); /* 0 where the square overflows */
-    r.c = one / SQRT(one + r.t * r.t), r.s = r.c * r.t;
+    r.c = one / SQRT(one + r.t * r.t);
+    r.s = r.c * r.t;
     return r;
 }
 /* exp(-i angle of re + i im), where g is its size. */
@@ -72,7 +74,9 @@ INLINE dots lanes_dots(dots x, SHARED_OF dots *room) {
 #if IN_STEP
     UNROLL
     for (int by = LANES / 2; by > 0; by /= 2) {
-        x.pp += SWAP(x.pp, by), x.qq += SWAP(x.qq, by), x.re += SWAP(x.re, by);
+        x.pp += SWAP(x.pp, by);
+        x.qq += SWAP(x.qq, by);
+        x.re += SWAP(x.re, by);
         if (COMPLEX) x.im += SWAP(x.im, by);
     }
 #else
@@ -81,7 +85,10 @@ INLINE dots lanes_dots(dots x, SHARED_OF dots *room) {
         SYNC();
         if (LANE < h) {
             const dots y = room[THREAD + h];
-            room[THREAD].pp += y.pp, room[THREAD].qq += y.qq, room[THREAD].re += y.re, room[THREAD].im += y.im;
+            room[THREAD].pp += y.pp;
+            room[THREAD].qq += y.qq;
+            room[THREAD].re += y.re;
+            room[THREAD].im += y.im;
         }
     }
     SYNC();
@@ -99,7 +106,8 @@ INLINE int are_apart(dots d, double g) { /* squares of floats neither overflow n
 INLINE void turn(WHERE num *p, WHERE num *q, int rows, rotation r, num e) {
     for (int i = LANE; i < rows; i += LANES) {
         const num x = p[i], y = times(q[i], e);
-        p[i] = minus(scaled(x, r.c), scaled(y, r.s)), q[i] = plus(scaled(x, r.s), scaled(y, r.c));
+        p[i] = minus(scaled(x, r.c), scaled(y, r.s));
+        q[i] = plus(scaled(x, r.s), scaled(y, r.c));
     }
 }
 
@@ -210,8 +218,8 @@ INLINE void turn_columns(WHERE num *x, int n, turning t) {
     const pair_t at = t.at;
     for (int i = LANE; i < n; i += LANES) {
         const num y = x[at.p * DOWN(n) + i], z = times(x[at.q * DOWN(n) + i], t.e);
-        x[at.p * DOWN(n) + i] = minus(scaled(y, t.by.c), scaled(z, t.by.s)),
-                           x[at.q * DOWN(n) + i] = plus(scaled(y, t.by.s), scaled(z, t.by.c));
+        x[at.p * DOWN(n) + i] = minus(scaled(y, t.by.c), scaled(z, t.by.s));
+        x[at.q * DOWN(n) + i] = plus(scaled(y, t.by.s), scaled(z, t.by.c));
     }
 }
 

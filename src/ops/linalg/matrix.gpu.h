@@ -14,7 +14,8 @@ typedef struct num {
 } num;
 INLINE num number(A re, A im) {
     num x;
-    x.re = re, x.im = im;
+    x.re = re;
+    x.im = im;
     return x;
 }
 #define RE(x) ((x).re)

@@ -43,7 +43,8 @@ static bool decompose(tpi_temporaries *bag, tp_tensor *A, singular *out) {
     if (tpi_gpu_solver_for(A)) {
         if (!tpi_gpu_library_svd(A, made)) return false;
         tp_tensor *u = tpi_put(bag, made[0]), *vh = tpi_put(bag, made[2]);
-        out->values = tpi_put(bag, made[1]), out->right = tpi_put(bag, tpo_adjoint_physical(vh));
+        out->values = tpi_put(bag, made[1]);
+        out->right = tpi_put(bag, tpo_adjoint_physical(vh));
         tp_tensor *row = tpi_put(bag, tpo_unsqueeze(out->values, -2));
         out->left = row ? tpi_put(bag, tpo_mul(tp_operand_tensor(u), tp_operand_tensor(row))) : NULL;
         return out->left && out->right;
@@ -112,7 +113,8 @@ static bool with_vectors(tpi_temporaries *bag, tp_tensor *x, bool full, tp_tenso
     bool square = tpi_rows_of(x) == tpi_cols_of(x);
     if (tpi_gpu_solver_for(x)) {
         if ((full && !square) || !tpi_gpu_library_svd(x, made)) return false;
-        out[0] = tpi_put(bag, made[0]), out[1] = tpi_put(bag, made[1]),
+        out[0] = tpi_put(bag, made[0]);
+        out[1] = tpi_put(bag, made[1]);
         out[2] = tpi_put(bag, tpo_adjoint_physical(tpi_put(bag, made[2])));
         return out[2] != NULL;
     }
@@ -121,7 +123,8 @@ static bool with_vectors(tpi_temporaries *bag, tp_tensor *x, bool full, tp_tenso
         return false;
     if (!tpo_sort(s.values, -1, true, true, sorted)) return false;
     tp_tensor *order = tpi_put(bag, sorted[1]), *left = in_order(bag, s.left, order);
-    out[1] = tpi_put(bag, sorted[0]), out[2] = left ? in_order(bag, s.right, order) : NULL;
+    out[1] = tpi_put(bag, sorted[0]);
+    out[2] = left ? in_order(bag, s.right, order) : NULL;
     out[0] = out[2] ? unit_columns(bag, left, full && !square) : NULL;
     return out[0] != NULL;
 }
@@ -131,7 +134,8 @@ tpi_served tpi_gpu_svd(tp_tensor *A, bool full_matrices, tp_tensor **out) {
     tp_tensor *found[3], *x = can(A, false) ? tall(&bag, A, false) : NULL;
     bool ok = x && with_vectors(&bag, x, full_matrices, found);
     if (ok) { /* a wide A is the adjoint of what was taken apart */
-        out[0] = tpi_retain(found[is_tall(A) ? 0 : 2]), out[1] = tpi_retain(found[1]);
+        out[0] = tpi_retain(found[is_tall(A) ? 0 : 2]);
+        out[1] = tpi_retain(found[1]);
         ok = (out[2] = tpo_adjoint_physical(found[is_tall(A) ? 2 : 0])) || tpi_no_results(out, 2);
     }
     tpi_release_temporaries(&bag, NULL);
@@ -222,7 +226,8 @@ tpi_served tpi_gpu_lstsq(tp_tensor *self, tp_tensor *b, double rcond, const char
     if (!driver) { /* if it is not served below, the host must not take its own default */
         tp_tensor *A = tpi_detached(self), *B = A ? tpi_detached(b) : NULL;
         bool ok = B && tpo_linalg_lstsq(A, B, rcond, "gels", out);
-        tpi_release(A), tpi_release(B);
+        tpi_release(A);
+        tpi_release(B);
         return tpi_serve_if(ok);
     }
     bool vector = b->ndim == 1 || b->ndim == self->ndim - 1;

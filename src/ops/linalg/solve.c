@@ -13,8 +13,10 @@ static tp_tensor *swapped(tp_tensor *t) {
     int n = t->ndim;
     memcpy(shape, t->shape, sizeof *shape * (size_t)n);
     memcpy(strides, t->strides, sizeof *shape * (size_t)n);
-    shape[n - 2] = t->shape[n - 1], shape[n - 1] = t->shape[n - 2];
-    strides[n - 2] = t->strides[n - 1], strides[n - 1] = t->strides[n - 2];
+    shape[n - 2] = t->shape[n - 1];
+    shape[n - 1] = t->shape[n - 2];
+    strides[n - 2] = t->strides[n - 1];
+    strides[n - 1] = t->strides[n - 2];
     return tpi_alias(t, n, shape, strides, tpi_offset(t));
 }
 
@@ -57,10 +59,13 @@ bool tpi_native_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
                         "%sThe diagonal element %d is zero, the inversion could not be completed because the input "
                         "matrix is singular.",
                         tpi_failed_text("linalg.inv", batch), bad);
-    if (ok)
-        out[0] = inverse, out[1] = info;
-    else
-        tpi_release(inverse), tpi_release(info);
+    if (ok) {
+        out[0] = inverse;
+        out[1] = info;
+    } else {
+        tpi_release(inverse);
+        tpi_release(info);
+    }
     return ok;
 }
 
@@ -154,9 +159,10 @@ bool tpi_native_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_error
         x = tpi_after(x, tpi_fail(TP_ERR_LINALG, "%sThe solver failed because the input matrix is singular.",
                                   tpi_failed_text("torch.linalg.solve", batch)));
     if (x && vector) x = tpi_after(x, without_last_dim(x));
-    if (x)
-        out[0] = x, out[1] = info;
-    else
+    if (x) {
+        out[0] = x;
+        out[1] = info;
+    } else
         tpi_release(info);
     return x != NULL;
 }
@@ -203,7 +209,10 @@ static bool pivots_fit(const tp_tensor *pivots, int64_t n) {
     if (!flat) return false;
     const int64_t *p = (const int64_t *)(const void *)flat->data;
     bool some = true, fit = true;
-    for (int64_t i = 0; i < flat->numel; i++) some = some && p[i], fit = fit && p[i] >= -n && p[i] <= n;
+    for (int64_t i = 0; i < flat->numel; i++) {
+        some = some && p[i];
+        fit = fit && p[i] >= -n && p[i] <= n;
+    }
     tpi_release(flat);
     if (some && fit) return true;
     return tpi_refuse(TP_ERR_RUNTIME,
@@ -254,19 +263,29 @@ static void determinant_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
         tpi_c128 d;
         tp_scalar v = tpi_load_scalar(a + (size_t)(j * (n + 1)) * tpi_dtype_bytes[x->dtype], x->dtype);
         d = tpi_param_of(v, TPI_C128).c128;
-        if (pivots[j] != j + 1) d.re = -d.re, d.im = -d.im;
+        if (pivots[j] != j + 1) {
+            d.re = -d.re;
+            d.im = -d.im;
+        }
         double size = hypot(d.re, d.im);
         if (x->job == 's') {
             log_size += log(size);
-            if (size > 0) d.re /= size, d.im /= size;
+            if (size > 0) {
+                d.re /= size;
+                d.im /= size;
+            }
         }
         double r = re * d.re - im * d.im;
-        im = re * d.im + im * d.re, re = r;
+        im = re * d.im + im * d.re;
+        re = r;
     }
     bool phased = tp_dtype_is_complex(x->dtype);
     tpi_store_scalar(tpi_at(x->b, i), x->dtype, phased ? tp_cplx(re, im) : tp_float(re));
     if (x->job == 's') tpi_store_scalar(tpi_at(x->c, i), tpi_dtype_to_real(x->dtype), tp_float(log_size));
 }
+
+/* A number for each matrix. */
+static tpi_part numbers_part(const tp_tensor *t) { return (tpi_part){t->data, tpi_itemsize(t), tpi_is_made_up(t)}; }
 
 static bool determinants(tp_tensor *A, tp_tensor *first, tp_tensor *second, char job) {
     tp_tensor *a = tpi_columns_copy(A, tp_no_ints());
@@ -278,8 +297,8 @@ static bool determinants(tp_tensor *A, tp_tensor *first, tp_tensor *second, char
                       .n = n,
                       .job = job,
                       .a = tpi_columns_part(a),
-                      .b = {first->data, tpi_itemsize(first)}};
-    if (second) x.c = (tpi_part){second->data, tpi_itemsize(second)};
+                      .b = numbers_part(first)};
+    if (second) x.c = numbers_part(second);
     bool ok = tpi_each_matrix(&x, (size_t)n * sizeof(int), determinant_one);
     tpi_release(a);
     return ok;
@@ -350,7 +369,11 @@ typedef struct fit {
 } fit;
 
 static void drop_fit(fit *f) {
-    tpi_release(f->a), tpi_release(f->b), tpi_release(f->rank32), tpi_release(f->sv), tpi_release(f->info);
+    tpi_release(f->a);
+    tpi_release(f->b);
+    tpi_release(f->rank32);
+    tpi_release(f->sv);
+    tpi_release(f->info);
 }
 
 static bool run_fit(fit *f, tp_tensor *A, tp_tensor *B, tp_ints batch, double rcond, char driver) {

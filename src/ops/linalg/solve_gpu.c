@@ -1,6 +1,7 @@
 /* Linear algebra on GPUs: factorisations and systems by the driver's library where matrices are large enough for it, by
  * kernels of a block per matrix (factor.h) where they are small, or many. What goes wrong is declined: the CPU's
  * natives say why. */
+#include "device/gpu/trace.h"
 #include "ops/temporaries.h"
 #include "ops/linalg/factor_gpu.h"
 #include "tpi_ops.h"
@@ -21,8 +22,15 @@ const tpi_gpu_driver *tpi_gpu_solver_for(const tp_tensor *t) { /* NULL without a
 
 bool tpi_gpu_library_solves(const tpi_gpu_driver *driver, const tp_tensor *a, tpi_gpu_solver s) {
     tp_device device = tpi_device(a);
-    s.dtype = (tp_dtype)a->dtype, s.m = rows_of(a), s.n = cols_of(a), s.batch = tpi_batches_of(a, 2), s.a = a->data;
-    return driver->solver(device.index, tpi_gpu_stream_of(device), &s) == TPI_SERVED;
+    s.dtype = (tp_dtype)a->dtype;
+    s.m = rows_of(a);
+    s.n = cols_of(a);
+    s.batch = tpi_batches_of(a, 2);
+    s.a = a->data;
+    tpi_gpu_span span = tpi_gpu_span_begin(device, TP_ACTIVITY_LIBRARY, "solver", 0);
+    bool served = driver->solver(device.index, tpi_gpu_stream_of(device), &s) == TPI_SERVED;
+    tpi_gpu_span_end(&span, served);
+    return served;
 }
 
 bool tpi_gpu_info_clear(const tp_tensor *info) {
@@ -52,7 +60,8 @@ tpi_served tpi_gpu_cholesky_ex(tp_tensor *self, bool upper, bool check_errors, t
                           : tpi_retain(plain); /* the kernel reads the lower triangle, and A is its own adjoint */
     tp_tensor *l = seen ? tpi_columns_copy(seen, tp_no_ints()) : NULL,
               *info = l ? tpi_batch_new(self, 2, TP_INT32) : NULL;
-    tpi_release(seen), tpi_release(plain);
+    tpi_release(seen);
+    tpi_release(plain);
     bool ok =
         info &&
         (driver ? tpi_gpu_library_solves(
@@ -104,7 +113,8 @@ static bool solve_with(const tpi_gpu_driver *driver, tp_tensor *a, tp_tensor *b,
                                                       .columns = cols_of(b),
                                                       .pivots = (int64_t *)pivots->data,
                                                       .info = (int32_t *)scrap->data});
-    tpi_release(pivots), tpi_release(scrap);
+    tpi_release(pivots);
+    tpi_release(scrap);
     return ok;
 }
 
@@ -133,8 +143,10 @@ static bool solve_systems(tp_tensor *A, tp_tensor *B, bool check_errors, tp_tens
     int64_t batch[TP_MAX_DIMS];
     int ndim;
     if (B->ndim < 2 || rows_of(B) != cols_of(A) || !B->numel) return false;
-    if (!tpi_broadcast(tp_ints_view(A->shape, A->ndim - 2), tp_ints_view(B->shape, B->ndim - 2), batch, &ndim))
-        return tp_error_clear(), false;
+    if (!tpi_broadcast(tp_ints_view(A->shape, A->ndim - 2), tp_ints_view(B->shape, B->ndim - 2), batch, &ndim)) {
+        tp_error_clear();
+        return false;
+    }
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(A);
     tp_tensor *x = tpi_columns_copy(B, tp_ints_view(batch, ndim)), *info = x ? tpi_batch_new(x, 2, TP_INT32) : NULL;
     if (driver && info && tpi_batches_of(x, 2) > MOST_MATRICES) driver = NULL;
@@ -153,14 +165,20 @@ tpi_served tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_er
     if ((vector && !left) || (!vector && B->ndim < 2)) return TPI_DECLINED;
     tpi_temporaries bag = {0};
     tp_tensor *a = tpi_put(&bag, tpi_detached(A)), *b = tpi_put(&bag, tpi_detached(B)), *made[2] = {NULL};
-    if (a && b && !left) a = tpi_put(&bag, tpo_transpose(a, -2, -1)), b = tpi_put(&bag, tpo_transpose(b, -2, -1));
+    if (a && b && !left) {
+        a = tpi_put(&bag, tpo_transpose(a, -2, -1));
+        b = tpi_put(&bag, tpo_transpose(b, -2, -1));
+    }
     if (b && vector) b = tpi_put(&bag, tpo_unsqueeze(b, -1));
     bool ok = a && b && solve_systems(a, b, check_errors, made);
     if (ok && vector) ok = (made[0] = tpi_after(made[0], tpo_squeeze_dim(made[0], -1))) != NULL;
     if (ok && !left) ok = (made[0] = tpi_after(made[0], tpo_transpose(made[0], -2, -1))) != NULL;
     tpi_release_temporaries(&bag, NULL);
     if (!ok && made[1]) tpi_release(made[1]);
-    if (ok) out[0] = made[0], out[1] = made[1];
+    if (ok) {
+        out[0] = made[0];
+        out[1] = made[1];
+    }
     return tpi_serve_if(ok);
 }
 
@@ -180,7 +198,8 @@ static bool library_svd(const tpi_gpu_driver *driver, tp_tensor *A, bool rotatio
                                                       .values = values->data,
                                                       .info = (int32_t *)info->data}) &&
               tpi_gpu_info_clear(info);
-    tpi_release(a), tpi_release(info);
+    tpi_release(a);
+    tpi_release(info);
     if (ok && rotations) ok = (vh = tpi_after(vh, tpo_adjoint(vh))) != NULL;
     return tpi_gpu_hand_over(3, (tp_tensor *[]){u, values, vh}, ok, out);
 }

@@ -61,6 +61,9 @@ static bool plan(job *j, tp_dtype dtype, tp_tensor *self, tp_tensor *target, tp_
                           tpi_shape_text(tpi_shape(self)));
     tpi_class_shape s;
     if (!tpi_class_shape_of(tpi_shape(self), target, weight, &s)) return false;
+    if (weight && weight->dtype != self->dtype && (weight->dtype != TP_FLOAT32 || self->dtype == TP_FLOAT64))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': expected scalar type %s but found %s",
+                          tp_dtype_word((tp_dtype)self->dtype), tp_dtype_word((tp_dtype)weight->dtype));
     *j = (job){.wide = dtype == TP_FLOAT64,
                .rows = s.outer,
                .n = s.classes,
@@ -80,7 +83,8 @@ static void gather_losses(const job *j, const tp_tensor *weight, tpi_reduction r
             skip ? 0
                  : w * (at(j, j->norms, 2 * r + 1) - (at(j, j->x, r * j->n + j->target[r]) - at(j, j->norms, 2 * r)));
         if (reduction == TPI_REDUCE_NONE) set(j, output->data, r, l);
-        loss += l, weights += w;
+        loss += l;
+        weights += w;
     }
     if (reduction != TPI_REDUCE_NONE) set(j, output->data, 0, reduction == TPI_REDUCE_MEAN ? loss / weights : loss);
     set(j, total->data, 0, weights);
@@ -100,16 +104,26 @@ bool tpi_native_cross_entropy_forward(tp_tensor *self, tp_tensor *target, tp_ten
     if (ready && (r[0] = tpi_empty((tp_ints){&j.rows, how == TPI_REDUCE_NONE}, dtype, tpi_device(self))) &&
         (r[1] = tpi_empty((tp_ints){&j.rows, 0}, dtype, tpi_device(self))) &&
         (r[2] = tpi_empty(TP_INTS(j.rows, 2), dtype, tpi_device(self)))) {
-        j.x = x->data, j.norms = r[2]->data, j.target = (const int64_t *)t->data;
+        j.x = x->data;
+        j.norms = r[2]->data;
+        j.target = (const int64_t *)t->data;
         tpi_parallel_for(tpi_ceil_div(j.rows, j.rows_per_task), j.rows * j.n > TASK_ELEMENTS, norms_task, &j);
         gather_losses(&j, w, how, r[0], r[1]);
-        out[0] = tpi_from_compute(r[0], given), out[1] = tpi_from_compute(r[1], given), out[2] = r[2];
+        out[0] = tpi_from_compute(r[0], given);
+        out[1] = tpi_from_compute(r[1], given);
+        out[2] = r[2];
     } else {
-        tpi_release(r[0]), tpi_release(r[1]), tpi_release(r[2]);
+        tpi_release(r[0]);
+        tpi_release(r[1]);
+        tpi_release(r[2]);
     }
-    tpi_release(x), tpi_release(w), tpi_release(t);
+    tpi_release(x);
+    tpi_release(w);
+    tpi_release(t);
     if (out[0] && out[1] && out[2]) return true;
-    tpi_release(out[0]), tpi_release(out[1]), tpi_release(out[2]);
+    tpi_release(out[0]);
+    tpi_release(out[1]);
+    tpi_release(out[2]);
     return false;
 }
 
@@ -127,7 +141,10 @@ tp_tensor *tpi_native_cross_entropy_backward(tp_tensor *grad_output, tp_tensor *
     tp_tensor *out =
         t && g && kept && scale && (w || !weight) ? tpi_empty(tpi_shape(self), dtype, tpi_device(self)) : NULL;
     if (out && out->numel) {
-        j.x = x->data, j.norms = kept->data, j.target = (const int64_t *)t->data, j.scale = scale->data,
+        j.x = x->data;
+        j.norms = kept->data;
+        j.target = (const int64_t *)t->data;
+        j.scale = scale->data;
         j.out = out->data;
         double over = how == TPI_REDUCE_MEAN
                           ? tp_scalar_to_double(tpi_load_scalar(total_weight->data, (tp_dtype)total_weight->dtype))
@@ -138,7 +155,12 @@ tp_tensor *tpi_native_cross_entropy_backward(tp_tensor *grad_output, tp_tensor *
         }
         tpi_parallel_for(tpi_ceil_div(j.rows, j.rows_per_task), j.rows * j.n > TASK_ELEMENTS, back_task, &j);
     }
-    tpi_release(x), tpi_release(w), tpi_release(g), tpi_release(kept), tpi_release(t), tpi_release(scale);
+    tpi_release(x);
+    tpi_release(w);
+    tpi_release(g);
+    tpi_release(kept);
+    tpi_release(t);
+    tpi_release(scale);
     return tpi_from_compute(out, (tp_dtype)self->dtype);
 }
 
@@ -181,7 +203,8 @@ static tp_tensor *smoothed(tpi_temporaries *bag, tp_tensor *input, tp_tensor *ta
     tpi_reduction how = tpi_reduction_of(reduction);
     tp_tensor *log_p = tpi_put(bag, tpo_log_softmax(input, dim, TP_NO_DTYPE)), *plain[2] = {NULL};
     if (!log_p || !tpo_nll_loss_forward(log_p, target, weight, reduction, ignore_index, plain)) return NULL;
-    tpi_put(bag, plain[0]), tpi_put(bag, plain[1]);
+    tpi_put(bag, plain[0]);
+    tpi_put(bag, plain[1]);
     tp_tensor *each = log_p;
     if (weight)
         each = tpi_put(bag, tpo_mul(tp_operand_tensor(log_p),
@@ -226,7 +249,8 @@ static tp_tensor *cross_entropy(tp_tensor *input, tp_tensor *target, tp_tensor *
     if (input->ndim == 2) {
         tp_tensor *out[3] = {NULL};
         if (!tpo_cross_entropy_forward(input, target, weight, reduction, ignore_index, dtype, out)) return NULL;
-        tpi_release(out[1]), tpi_release(out[2]);
+        tpi_release(out[1]);
+        tpi_release(out[2]);
         return out[0];
     }
     tp_tensor *log_p = tpi_put(&bag, tpo_log_softmax(input, input->ndim > 1, TP_NO_DTYPE));

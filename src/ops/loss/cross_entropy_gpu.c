@@ -17,7 +17,11 @@ typedef struct call {
     tp_tensor *x, *target, *weight; /* contiguous, owned */
 } call;
 
-static void drop(call *c) { tpi_release(c->x), tpi_release(c->target), tpi_release(c->weight); }
+static void drop(call *c) {
+    tpi_release(c->x);
+    tpi_release(c->target);
+    tpi_release(c->weight);
+}
 
 /* What does not fit, or is wrong, is the CPU's. */
 static bool prepare(call *c, tp_tensor *self, tp_tensor *target, tp_tensor *weight, const char *reduction,
@@ -34,11 +38,15 @@ static bool prepare(call *c, tp_tensor *self, tp_tensor *target, tp_tensor *weig
     if (target->dtype != TP_INT64 && target->dtype != TP_INT32 && target->dtype != TP_UINT8) return false;
     if (weight && (weight->ndim != 1 || weight->shape[0] != self->shape[1] || !tpi_gpu_floats(weight))) return false;
     if (!self->numel || self->shape[1] > INT32_MAX) return false;
-    c->rows = self->shape[0], c->n = self->shape[1], c->width = (int)c->n;
-    c->x = tpi_contiguous_data(self), c->target = tpi_contiguous_data(target),
+    c->rows = self->shape[0];
+    c->n = self->shape[1];
+    c->width = (int)c->n;
+    c->x = tpi_contiguous_data(self);
+    c->target = tpi_contiguous_data(target);
     c->weight = weight ? tpi_contiguous_data(weight) : NULL;
     if (c->x && c->target && (c->weight || !weight)) return true;
-    return drop(c), false;
+    drop(c);
+    return false;
 }
 
 /* Rows go by pieces, whatever their length: a group takes one until it ends. */
@@ -78,7 +86,8 @@ static bool run_forward(call *c, tp_tensor *parts, int64_t ignore, tp_tensor *co
         !tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->rows, c->shape.groups), c->shape.group * c->shape.groups, 0,
                         10, args))
         return false;
-    c->shape.group = 256, c->shape.groups = 1;
+    c->shape.group = 256;
+    c->shape.groups = 1;
     if (!(kernel = kernel_of(c, &total_site))) return false;
     const tpi_gpu_arg sums[] = {TPI_GPU_PTR(out[0]->data), TPI_GPU_PTR(out[1]->data), TPI_GPU_PTR(parts->data),
                                 TPI_GPU_VAL(c->rows)};
@@ -98,7 +107,10 @@ tpi_served tpi_gpu_cross_entropy_forward(tp_tensor *self, tp_tensor *target, tp_
     bool ok = out[0] && out[1] && out[2] && parts && run_forward(&c, parts, ignore_index, out);
     tpi_release(parts);
     drop(&c);
-    for (int i = 0; i < 3 && !ok; i++) tpi_release(out[i]), out[i] = NULL;
+    for (int i = 0; i < 3 && !ok; i++) {
+        tpi_release(out[i]);
+        out[i] = NULL;
+    }
     return tpi_serve_if(ok);
 }
 
@@ -128,7 +140,8 @@ tpi_served tpi_gpu_cross_entropy_backward(tp_tensor *grad_output, tp_tensor *sel
         ok = kernel && tpi_gpu_launch(c.device, kernel, tpi_ceil_div(c.rows, c.shape.groups),
                                       c.shape.group * c.shape.groups, 0, 10, args);
     }
-    tpi_release(g), tpi_release(kept);
+    tpi_release(g);
+    tpi_release(kept);
     drop(&c);
     return tpi_serve(ok ? out : tpi_after(out, NULL), result);
 }

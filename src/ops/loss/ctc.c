@@ -104,7 +104,8 @@ static void backward_task(int64_t n, void *context) {
         }
         write_step(j, n, t, now, g);
         double *swap = now;
-        now = after, after = swap;
+        now = after;
+        after = swap;
     }
 }
 
@@ -115,8 +116,9 @@ static bool check_lengths(const char *name, tp_ints lengths, int64_t batch, int6
                           (long long)lengths.n);
     for (int64_t i = 0; i < batch; i++)
         if (lengths.v[i] < 0 || lengths.v[i] > most)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected lengths from 0 to %lld, got %lld", name,
-                              (long long)most, (long long)lengths.v[i]);
+            return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': Expected %s to have value at %s %lld, but got value %lld",
+                              name, name, lengths.v[i] < 0 ? "least" : "most", (long long)(lengths.v[i] < 0 ? 0 : most),
+                              (long long)lengths.v[i]);
     return true;
 }
 
@@ -147,7 +149,9 @@ static bool plan(job *j, tp_tensor *log_probs, tp_tensor *targets, tp_ints input
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'targets': expected %lld labels in all, got %lld", (long long)total,
                           (long long)targets->numel);
     j->width = 2 * longest + 1;
-    j->first = first, j->input_lengths = input_lengths.v, j->target_lengths = target_lengths.v;
+    j->first = first;
+    j->input_lengths = input_lengths.v;
+    j->target_lengths = target_lengths.v;
     return true;
 }
 
@@ -173,16 +177,25 @@ bool tpi_native_ctc_loss_forward(tp_tensor *log_probs, tp_tensor *targets, tp_in
         goto done;
     if (!(loss = tpi_empty((tp_ints){&j.batch, 1}, TP_FLOAT64, tpi_device(log_probs)))) goto done;
     if (!(alpha = tpi_empty(TP_INTS(j.batch, j.steps, j.width), TP_FLOAT64, tpi_device(log_probs)))) goto done;
-    j.log_probs = x->data, j.wide = dtype == TP_FLOAT64, j.targets = (const int64_t *)t->data;
-    j.alpha = (double *)alpha->data, j.loss = (double *)loss->data;
+    j.log_probs = x->data;
+    j.wide = dtype == TP_FLOAT64;
+    j.targets = (const int64_t *)t->data;
+    j.alpha = (double *)alpha->data;
+    j.loss = (double *)loss->data;
     tpi_parallel_for(j.batch, alpha->numel > 4096, forward_task, &j);
     for (int64_t n = 0; zero_infinity && n < j.batch; n++) j.loss[n] = j.loss[n] == INFINITY ? 0 : j.loss[n];
     out[0] = tpi_as_dtype_data(loss, (tp_dtype)log_probs->dtype);
     out[1] = tpi_retain(alpha);
     fine = out[0] != NULL;
-    if (!fine) tpi_release(out[1]), out[1] = NULL;
+    if (!fine) {
+        tpi_release(out[1]);
+        out[1] = NULL;
+    }
 done:
-    tpi_release(x), tpi_release(t), tpi_release(loss), tpi_release(alpha);
+    tpi_release(x);
+    tpi_release(t);
+    tpi_release(loss);
+    tpi_release(alpha);
     tpi_mfree(first);
     return fine;
 }
@@ -214,14 +227,24 @@ tp_tensor *tpi_native_ctc_loss_backward(tp_tensor *grad_output, tp_tensor *log_p
         goto done;
     out = tpi_empty(tpi_shape(log_probs), dtype, tpi_device(log_probs));
     if (!out || !tpi_fill_data(out, tp_int(0))) goto done;
-    j.log_probs = x->data, j.wide = dtype == TP_FLOAT64, j.targets = (const int64_t *)t->data,
+    j.log_probs = x->data;
+    j.wide = dtype == TP_FLOAT64;
+    j.targets = (const int64_t *)t->data;
     j.alpha = (double *)alpha->data;
-    j.loss = scratch, j.beta = scratch + j.batch, j.grad = g->data, j.out = out->data, j.zero_infinity = zero_infinity;
+    j.loss = scratch;
+    j.beta = scratch + j.batch;
+    j.grad = g->data;
+    j.out = out->data;
+    j.zero_infinity = zero_infinity;
     losses(&j);
     tpi_parallel_for(j.batch, out->numel > 4096, backward_task, &j);
 done:
-    tpi_release(x), tpi_release(t), tpi_release(g), tpi_release(alpha);
-    tpi_mfree(first), tpi_mfree(scratch);
+    tpi_release(x);
+    tpi_release(t);
+    tpi_release(g);
+    tpi_release(alpha);
+    tpi_mfree(first);
+    tpi_mfree(scratch);
     return tpi_from_compute(out, (tp_dtype)log_probs->dtype);
 }
 
@@ -264,6 +287,7 @@ tp_tensor *tpi_compose_ctc_loss(tp_tensor *log_probs, tp_tensor *targets, tp_ten
         out = tpi_compose_ctc_loss_lists(log_probs, targets, tp_ints_view((const int64_t *)a->data, a->numel),
                                          tp_ints_view((const int64_t *)b->data, b->numel), blank, reduction,
                                          zero_infinity);
-    tpi_release(a), tpi_release(b);
+    tpi_release(a);
+    tpi_release(b);
     return out;
 }

@@ -43,8 +43,11 @@ INLINE int may_skip(const sequence *q, int64_t s) { return s % 2 == 1 && s >= 2 
 INLINE sequence sequence_of(GLOBAL const int64_t *lengths, GLOBAL const T_INDEX *labels, int64_t n, int64_t batch,
                             int64_t blank, int64_t classes) {
     sequence q;
-    q.labels = labels + lengths[2 * batch + n], q.steps = lengths[n], q.states = 2 * lengths[batch + n] + 1,
-    q.blank = blank, q.classes = classes;
+    q.labels = labels + lengths[2 * batch + n];
+    q.steps = lengths[n];
+    q.states = 2 * lengths[batch + n] + 1;
+    q.blank = blank;
+    q.classes = classes;
     return q;
 }
 

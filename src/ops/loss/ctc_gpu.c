@@ -16,7 +16,11 @@ typedef struct call {
         *lengths; /* owned: contiguous, and each sequence's steps, labels and first label on the device */
 } call;
 
-static void drop(call *c) { tpi_release(c->x), tpi_release(c->targets), tpi_release(c->lengths); }
+static void drop(call *c) {
+    tpi_release(c->x);
+    tpi_release(c->targets);
+    tpi_release(c->lengths);
+}
 
 static bool within(tp_ints lengths, int64_t batch, int64_t most) {
     bool fine = lengths.n == batch;
@@ -31,14 +35,26 @@ static bool place_lengths(call *c, const tp_tensor *targets, tp_ints input_lengt
     if (!here) return false;
     at = (int64_t *)here->data;
     for (int64_t n = 0; n < c->batch; n++) {
-        at[n] = input_lengths.v[n], at[c->batch + n] = target_lengths.v[n],
+        at[n] = input_lengths.v[n];
+        at[c->batch + n] = target_lengths.v[n];
         at[2 * c->batch + n] = targets->ndim == 2 ? n * targets->shape[1] : total;
-        total += target_lengths.v[n], longest = target_lengths.v[n] > longest ? target_lengths.v[n] : longest;
+        total += target_lengths.v[n];
+        longest = target_lengths.v[n] > longest ? target_lengths.v[n] : longest;
     }
     c->width = 2 * longest + 1;
-    if (targets->ndim == 1 && total != targets->numel) return tpi_release(here), false;
+    if (targets->ndim == 1 && total != targets->numel) {
+        tpi_release(here);
+        return false;
+    }
     c->lengths = tpi_moved_data(here, c->device);
     return c->lengths != NULL;
+}
+
+/* How many threads share a sequence: a warp where its states fit, else two, else a block. */
+static int team_of(const tpi_gpu_caps *caps, int64_t width) {
+    if (!tpi_gpu_sharing(caps)) return 1;
+    if (width > 64) return tpi_gpu_block_size(caps);
+    return width <= 32 ? 32 : 64;
 }
 
 /* What does not fit, or is wrong, is the CPU's. */
@@ -49,14 +65,17 @@ static bool prepare(call *c, tp_tensor *log_probs, tp_tensor *targets, tp_ints i
     if (!caps || log_probs->ndim != 3 || !log_probs->numel || !tpi_gpu_floats(log_probs) ||
         !tpi_gpu_is_index(targets) || (targets->ndim != 1 && targets->ndim != 2))
         return false;
-    c->steps = log_probs->shape[0], c->batch = log_probs->shape[1], c->classes = log_probs->shape[2];
+    c->steps = log_probs->shape[0];
+    c->batch = log_probs->shape[1];
+    c->classes = log_probs->shape[2];
     if (blank < 0 || blank >= c->classes || !within(input_lengths, c->batch, c->steps)) return false;
     if (!within(target_lengths, c->batch, targets->ndim == 2 ? targets->shape[1] : targets->numel) ||
         (targets->ndim == 2 && targets->shape[0] != c->batch))
         return false;
     if (!place_lengths(c, targets, input_lengths, target_lengths)) return false;
-    c->team = !tpi_gpu_sharing(caps) ? 1 : c->width <= 32 ? 32 : c->width <= 64 ? 64 : tpi_gpu_block_size(caps);
-    c->x = tpi_contiguous_data(log_probs), c->targets = tpi_contiguous_data(targets);
+    c->team = team_of(caps, c->width);
+    c->x = tpi_contiguous_data(log_probs);
+    c->targets = tpi_contiguous_data(targets);
     return (c->x && c->targets) || (drop(c), false);
 }
 
@@ -89,10 +108,13 @@ tpi_served tpi_gpu_ctc_loss_forward(tp_tensor *log_probs, tp_tensor *targets, tp
                                 TPI_GPU_VAL(blank),
                                 TPI_GPU_VAL(zero)};
     bool ok = fault.word && kernel && tpi_gpu_launch(c.device, kernel, c.batch, c.team, 0, 13, args);
-    if (ok)
-        out[0] = loss, out[1] = alpha;
-    else
-        tpi_release(loss), tpi_release(alpha);
+    if (ok) {
+        out[0] = loss;
+        out[1] = alpha;
+    } else {
+        tpi_release(loss);
+        tpi_release(alpha);
+    }
     drop(&c);
     return tpi_serve_if(ok);
 }
@@ -120,16 +142,24 @@ tpi_served tpi_gpu_ctc_loss_backward(tp_tensor *grad_output, tp_tensor *log_prob
                                  TPI_GPU_PTR(tpi_gpu_data(alpha)), TPI_GPU_PTR(tpi_gpu_data(beta))};
     tpi_gpu_arg args[13];
     bool ok = through != NULL;
-    if (ok)
-        args[0] = first[3], memcpy(args + 1, shape, 8 * sizeof *args),
+    if (ok) {
+        args[0] = first[3];
+        memcpy(args + 1, shape, 8 * sizeof *args);
         ok = tpi_gpu_launch(c.device, back, c.batch, c.team, 0, 9, args);
-    if (ok)
-        memcpy(args, first, 3 * sizeof *args), memcpy(args + 3, shape, sizeof shape),
-            ok = tpi_gpu_launch_each(c.device, plain, log_probs->numel, 12, args);
-    if (ok)
-        memcpy(args, first, sizeof first), memcpy(args + 4, shape, sizeof shape),
-            ok = tpi_gpu_launch_each(c.device, through, c.steps * c.batch * (c.width / 2 + 1), 13, args);
-    tpi_release(g), tpi_release(alpha), tpi_release(beta);
+    }
+    if (ok) {
+        memcpy(args, first, 3 * sizeof *args);
+        memcpy(args + 3, shape, sizeof shape);
+        ok = tpi_gpu_launch_each(c.device, plain, log_probs->numel, 12, args);
+    }
+    if (ok) {
+        memcpy(args, first, sizeof first);
+        memcpy(args + 4, shape, sizeof shape);
+        ok = tpi_gpu_launch_each(c.device, through, c.steps * c.batch * (c.width / 2 + 1), 13, args);
+    }
+    tpi_release(g);
+    tpi_release(alpha);
+    tpi_release(beta);
     drop(&c);
     return tpi_serve(ok ? out : tpi_after(out, NULL), result);
 }

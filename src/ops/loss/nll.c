@@ -17,10 +17,16 @@ tpi_reduction tpi_reduction_of(const char *name) {
 
 bool tpi_class_shape_of(tp_ints input, const tp_tensor *target, const tp_tensor *weight, tpi_class_shape *out) {
     if (input.n < 1) return tpi_refuse(TP_ERR_VALUE, "argument 'input': Expected 1 or more dimensions (got 0)");
+    if (target->dtype != TP_INT64 && target->dtype != TP_UINT8)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'target': expected target dtype to be Long or Byte, but got %s",
+                          tp_dtype_word((tp_dtype)target->dtype));
     int dim = input.n > 1;
     *out = (tpi_class_shape){.outer = dim ? input.v[0] : 1, .classes = input.v[dim], .inner = 1};
     if (dim) out->shape[out->ndim++] = input.v[0];
-    for (int64_t i = 2; i < input.n; i++) out->inner *= input.v[i], out->shape[out->ndim++] = input.v[i];
+    for (int64_t i = 2; i < input.n; i++) {
+        out->inner *= input.v[i];
+        out->shape[out->ndim++] = input.v[i];
+    }
     bool same = target->ndim == out->ndim && !memcmp(target->shape, out->shape, sizeof *out->shape * (size_t)out->ndim);
     if (input.n == 1 && target->numel == 1 && target->ndim == 1)
         same = true; /* one index in a list serves as one index */
@@ -58,9 +64,6 @@ bool tpi_class_shape_of(tp_ints input, const tp_tensor *target, const tp_tensor 
 }
 
 tp_tensor *tpi_class_targets(tp_tensor *target, int64_t classes, int64_t ignore_index) {
-    if (target->dtype != TP_INT64 && target->dtype != TP_UINT8 && target->dtype != TP_INT32)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'target': expected target dtype to be Long or Byte, but got %s",
-                        tp_dtype_word((tp_dtype)target->dtype));
     tp_tensor *wide = tpi_as_dtype_data(target, TP_INT64), *t = wide ? tpi_contiguous_data(wide) : NULL;
     tpi_release(wide);
     const int64_t *v = t ? (const int64_t *)t->data : NULL;
@@ -110,9 +113,11 @@ static void forward_task(int64_t chunk, void *context) {
                                : 1,
                l = skip ? 0 : -w * value_at(j, j->x, index_of(j, p));
         if (j->reduction == TPI_REDUCE_NONE) set_at(j, p, l);
-        loss += l, weights += w;
+        loss += l;
+        weights += w;
     }
-    j->partial[chunk][0] = loss, j->partial[chunk][1] = weights;
+    j->partial[chunk][0] = loss;
+    j->partial[chunk][1] = weights;
 }
 
 static void backward_task(int64_t chunk, void *context) {
@@ -131,7 +136,10 @@ static bool run_forward(job *j, tp_tensor *output, tp_tensor *total, tp_dtype dt
     if (!j->partial) return false;
     tpi_parallel_for(chunks, j->positions > CHUNK, forward_task, j);
     double loss = 0, weights = 0;
-    for (int64_t c = 0; c < chunks; c++) loss += j->partial[c][0], weights += j->partial[c][1];
+    for (int64_t c = 0; c < chunks; c++) {
+        loss += j->partial[c][0];
+        weights += j->partial[c][1];
+    }
     tpi_mfree(j->partial);
     if (j->reduction != TPI_REDUCE_NONE)
         tpi_store_scalar(output->data, dtype, tp_float(j->reduction == TPI_REDUCE_MEAN ? loss / weights : loss));
@@ -145,6 +153,9 @@ bool tpi_native_nll_loss_forward(tp_tensor *self, tp_tensor *target, tp_tensor *
     job j = {.reduction = tpi_reduction_of(reduction), .ignore = ignore_index, .wide = dtype == TP_FLOAT64};
     if (!dtype || j.reduction == TPI_REDUCE_BAD || !tpi_class_shape_of(tpi_shape(self), target, weight, &j.s))
         return false;
+    if (weight && weight->dtype != self->dtype && (weight->dtype != TP_FLOAT32 || self->dtype == TP_FLOAT64))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': expected scalar type %s but found %s",
+                          tp_dtype_word((tp_dtype)self->dtype), tp_dtype_word((tp_dtype)weight->dtype));
     tp_tensor *x = tpi_to_compute(self, dtype), *w = tpi_to_compute(weight, dtype),
               *t = x ? tpi_class_targets(target, j.s.classes, ignore_index) : NULL;
     tp_ints shape = j.reduction == TPI_REDUCE_NONE ? (tp_ints){j.s.shape, j.s.ndim} : (tp_ints){j.s.shape, 0};
@@ -152,15 +163,21 @@ bool tpi_native_nll_loss_forward(tp_tensor *self, tp_tensor *target, tp_tensor *
     tp_tensor *total = output ? tpi_empty((tp_ints){j.s.shape, 0}, dtype, tpi_device(self)) : NULL;
     bool fine = false;
     if (total) {
-        j.x = x->data, j.weight = w ? w->data : NULL, j.target = (const int64_t *)t->data, j.out = output->data,
+        j.x = x->data;
+        j.weight = w ? w->data : NULL;
+        j.target = (const int64_t *)t->data;
+        j.out = output->data;
         j.positions = t->numel;
         fine = run_forward(&j, output, total, dtype);
     }
-    tpi_release(x), tpi_release(w), tpi_release(t);
+    tpi_release(x);
+    tpi_release(w);
+    tpi_release(t);
     out[0] = fine ? tpi_from_compute(output, (tp_dtype)self->dtype) : (tpi_release(output), NULL);
     out[1] = fine ? tpi_from_compute(total, (tp_dtype)self->dtype) : (tpi_release(total), NULL);
     if (out[0] && out[1]) return true;
-    tpi_release(out[0]), tpi_release(out[1]);
+    tpi_release(out[0]);
+    tpi_release(out[1]);
     return false;
 }
 
@@ -174,13 +191,18 @@ tp_tensor *tpi_native_nll_loss_backward(tp_tensor *grad_output, tp_ints size, tp
     tp_tensor *t = g ? tpi_class_targets(target, j.s.classes, ignore_index) : NULL;
     tp_tensor *out = t && (w || !weight) ? tpi_empty(size, compute, tpi_device(grad_output)) : NULL;
     if (out && tpi_fill_data(out, tp_int(0)) && t->numel) {
-        j.x = g->data, j.weight = w ? w->data : NULL, j.target = (const int64_t *)t->data, j.out = out->data,
+        j.x = g->data;
+        j.weight = w ? w->data : NULL;
+        j.target = (const int64_t *)t->data;
+        j.out = out->data;
         j.positions = t->numel;
         j.scale = j.reduction == TPI_REDUCE_NONE ? 0 : value_at(&j, g->data, 0);
         if (j.reduction == TPI_REDUCE_MEAN)
             j.scale /= tp_scalar_to_double(tpi_load_scalar(total_weight->data, (tp_dtype)total_weight->dtype));
         tpi_parallel_for(tpi_ceil_div(j.positions, CHUNK), j.positions > CHUNK, backward_task, &j);
     }
-    tpi_release(g), tpi_release(w), tpi_release(t);
+    tpi_release(g);
+    tpi_release(w);
+    tpi_release(t);
     return tpi_from_compute(out, dtype);
 }

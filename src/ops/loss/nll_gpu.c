@@ -18,18 +18,26 @@ typedef struct call {
     tp_tensor *target, *weight; /* contiguous, owned */
 } call;
 
-static void drop(call *c) { tpi_release(c->target), tpi_release(c->weight); }
+static void drop(call *c) {
+    tpi_release(c->target);
+    tpi_release(c->weight);
+}
 
 /* What does not fit, or is wrong, is the CPU's. */
 static bool prepare(call *c, tp_device device, tp_dtype dtype, tp_ints shape, tp_tensor *target, tp_tensor *weight,
                     const char *reduction) {
     *c = (call){.device = device, .how = tpi_reduction_of(reduction), .dtype = dtype, .wide = dtype == TP_FLOAT64};
-    if (c->how == TPI_REDUCE_BAD || !tpi_class_shape_of(shape, target, weight, &c->s)) return tp_error_clear(), false;
+    if (c->how == TPI_REDUCE_BAD || !tpi_class_shape_of(shape, target, weight, &c->s)) {
+        tp_error_clear();
+        return false;
+    }
     if ((target->dtype != TP_UINT8 && !tpi_gpu_is_index(target)) || (weight && !tpi_gpu_floats(weight)) ||
         !target->numel || !c->s.classes)
         return false;
-    c->n = target->numel, c->inner = (int)c->s.inner;
-    c->target = tpi_contiguous_data(target), c->weight = weight ? tpi_contiguous_data(weight) : NULL;
+    c->n = target->numel;
+    c->inner = (int)c->s.inner;
+    c->target = tpi_contiguous_data(target);
+    c->weight = weight ? tpi_contiguous_data(weight) : NULL;
     return c->target && (c->weight || !weight);
 }
 
@@ -81,9 +89,13 @@ tpi_served tpi_gpu_nll_loss_forward(tp_tensor *self, tp_tensor *target, tp_tenso
     out[0] = parts ? tpi_empty((tp_ints){c.s.shape, c.how == TPI_REDUCE_NONE ? c.s.ndim : 0}, c.dtype, c.device) : NULL;
     out[1] = out[0] ? tpi_empty((tp_ints){c.s.shape, 0}, c.dtype, c.device) : NULL;
     ok = out[1] && run_forward(&c, x, parts, ignore_index, out);
-    tpi_release(x), tpi_release(parts);
+    tpi_release(x);
+    tpi_release(parts);
     drop(&c);
-    if (!ok) tpi_release(out[0]), tpi_release(out[1]);
+    if (!ok) {
+        tpi_release(out[0]);
+        tpi_release(out[1]);
+    }
     return tpi_serve_if(ok);
 }
 

@@ -14,7 +14,11 @@ tpi_served tpi_gpu_within(tp_tensor *self, double low, double high, bool *out) {
     tp_tensor *both = below ? tpo_logical_and(above, below) : NULL,
               *all = both ? tpo_all(both, tp_no_ints(), false) : NULL;
     tp_scalar answer = all ? tp_item_scalar(all) : tp_no_scalar();
-    tpi_release(x), tpi_release(above), tpi_release(below), tpi_release(both), tpi_release(all);
+    tpi_release(x);
+    tpi_release(above);
+    tpi_release(below);
+    tpi_release(both);
+    tpi_release(all);
     if (answer.kind == TP_SCALAR_NONE) return tpi_not_served();
     *out = tp_scalar_to_double(answer) != 0;
     return TPI_SERVED;

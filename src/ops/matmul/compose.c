@@ -34,7 +34,8 @@ static tp_tensor *matmul_side(tp_tensor *t, const int64_t *batch, int batch_ndim
         return tpi_release_temporaries(&bag, tpo_expand(one, TP_INTS(batches, r, c), false));
     }
     memcpy(shape, batch, sizeof *shape * (size_t)batch_ndim);
-    shape[batch_ndim] = r, shape[batch_ndim + 1] = c;
+    shape[batch_ndim] = r;
+    shape[batch_ndim + 1] = c;
     tp_tensor *wide = tpi_put(&bag, tpo_expand(t, tp_ints_view(shape, batch_ndim + 2), false));
     return tpi_release_temporaries(&bag, tpo_reshape(wide, TP_INTS(batches, r, c)));
 }
@@ -56,15 +57,17 @@ static tp_tensor *matmul_batched(tp_tensor *self, tp_tensor *other) {
     tp_tensor *a = tpi_put(&bag, matmul_side(self, batch, ndim, batches)),
               *b = tpi_put(&bag, matmul_side(other, batch, ndim, batches));
     tp_tensor *product = tpi_put(&bag, tpo_bmm(a, b));
-    batch[ndim] = last_size(self, 2), batch[ndim + 1] = last_size(other, 1);
+    batch[ndim] = last_size(self, 2);
+    batch[ndim + 1] = last_size(other, 1);
     return tpi_release_temporaries(&bag, tpo_reshape(product, tp_ints_view(batch, ndim + 2)));
 }
 
 tp_tensor *tpi_compose_matmul(tp_tensor *self, tp_tensor *other) {
     int a = self->ndim, b = other->ndim;
     if (!a || !b)
-        return tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected at least one dimension, got a zero-dimensional tensor",
-                        a ? "other" : "self");
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument '%s': both arguments to matmul need to be at least 1D, but they are %dD and %dD",
+                        a ? "other" : "self", a, b);
     if (a == 1 && b == 1) return tpo_dot(self, other);
     if (a == 2 && b == 1) return tpo_mv(self, other);
     if (a == 2 && b == 2) return tpo_mm(self, other);
@@ -145,8 +148,10 @@ tp_tensor *tpi_compose_addr(tp_tensor *self, tp_tensor *vec1, tp_tensor *vec2, t
     if (!check_vectors(vec1, "vec1", vec2, "vec2") || !check_factor(self, beta, "beta") ||
         !check_factor(self, alpha, "alpha"))
         return NULL;
-    if (self->dtype == TP_BOOL && vec1->dtype == TP_BOOL && vec2->dtype == TP_BOOL)
-        beta = tp_truth(tp_scalar_to_bool(beta)), alpha = tp_truth(tp_scalar_to_bool(alpha));
+    if (self->dtype == TP_BOOL && vec1->dtype == TP_BOOL && vec2->dtype == TP_BOOL) {
+        beta = tp_truth(tp_scalar_to_bool(beta));
+        alpha = tp_truth(tp_scalar_to_bool(alpha));
+    }
     tpi_temporaries bag = {0};
     tp_tensor *product = scaled(&bag, tpi_put(&bag, tpo_outer(vec1, vec2)), alpha);
     if (!tp_scalar_to_bool(beta)) return tpi_release_temporaries(&bag, tpi_retain(product));
@@ -229,7 +234,11 @@ static tp_tensor *contraction_side(tp_tensor *t, tp_ints dims, bool contracted_f
         order[n++] = dims.v[i] < 0 ? dims.v[i] + t->ndim : dims.v[i];
     for (int64_t i = 0; i < dims.n; i++) contracted[dims.v[i] < 0 ? dims.v[i] + t->ndim : dims.v[i]] = true;
     for (int d = 0; d < t->ndim; d++)
-        if (!contracted[d]) order[n++] = d, shape[(*ndim)++] = t->shape[d], rows *= t->shape[d];
+        if (!contracted[d]) {
+            order[n++] = d;
+            shape[(*ndim)++] = t->shape[d];
+            rows *= t->shape[d];
+        }
     for (int64_t i = 0; !contracted_first && i < dims.n; i++)
         order[n++] = dims.v[i] < 0 ? dims.v[i] + t->ndim : dims.v[i];
     tpi_temporaries bag = {0};
@@ -262,9 +271,11 @@ tp_tensor *tpi_compose_tensordot(tp_tensor *self, tp_tensor *other, tp_ints dims
             self = tpi_put(&bag, tpo_sum(self, tp_ints_view(&at, 1), true, (tp_dtype)self->dtype));
         else
             return tpi_release_temporaries(
-                &bag, tpi_fail(TP_ERR_RUNTIME,
-                               "cannot contract dim %d of shape %s with dim %d of shape %s: their sizes differ", a,
-                               tpi_shape_text(tpi_shape(self)), b, tpi_shape_text(tpi_shape(other))));
+                &bag,
+                tpi_fail(TP_ERR_RUNTIME,
+                         "contracted dimensions need to match, but first has size %lld in dim %lld and second has "
+                         "size %lld in dim %lld",
+                         (long long)m, (long long)dims_self.v[i], (long long)n, (long long)dims_other.v[i]));
     }
     if (!self || !other) return tpi_release_temporaries(&bag, NULL);
     if (self->ndim + other->ndim - 2 * dims_self.n > TP_MAX_DIMS)
@@ -283,8 +294,10 @@ tp_tensor *tpi_compose_kron(tp_tensor *self, tp_tensor *other) {
     int64_t a[TP_MAX_DIMS], b[TP_MAX_DIMS], shape[TP_MAX_DIMS];
     for (int d = 0; d < n; d++) {
         int da = d - (n - self->ndim), db = d - (n - other->ndim);
-        a[2 * d] = da < 0 ? 1 : self->shape[da], a[2 * d + 1] = 1;
-        b[2 * d] = 1, b[2 * d + 1] = db < 0 ? 1 : other->shape[db];
+        a[2 * d] = da < 0 ? 1 : self->shape[da];
+        a[2 * d + 1] = 1;
+        b[2 * d] = 1;
+        b[2 * d + 1] = db < 0 ? 1 : other->shape[db];
         shape[d] = a[2 * d] * b[2 * d + 1];
     }
     tpi_temporaries bag = {0};
@@ -312,7 +325,8 @@ static void plan_chain(chain *c, int n) {
                 double total = cost[i][k] + cost[k + 1][j] +
                                (double)c->of[i]->shape[0] * (double)c->of[k]->shape[1] * (double)c->of[j]->shape[1];
                 if (cost[i][j] >= 0 && total >= cost[i][j]) continue;
-                cost[i][j] = total, c->cut[i][j] = k;
+                cost[i][j] = total;
+                c->cut[i][j] = k;
             }
         }
 }
@@ -372,7 +386,8 @@ static tp_tensor *cross_by_rolls(tp_tensor *self, tp_tensor *other, int64_t dim)
 tp_tensor *tpi_native_cross_product(tp_tensor *self, tp_tensor *other, int64_t dim) {
     tp_tensor *a = tpi_detached(self), *b = a ? tpi_detached(other) : NULL,
               *product = b ? cross_by_rolls(a, b, dim) : NULL;
-    tpi_release(a), tpi_release(b);
+    tpi_release(a);
+    tpi_release(b);
     return product;
 }
 
@@ -458,6 +473,9 @@ tp_tensor *tpi_compose_tensordot_count(tp_tensor *self, tp_tensor *other, int64_
             "argument 'dims': expected 0 to the number of dims of both tensors, got %lld for shapes %s and %s",
             (long long)dims, tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
     int64_t last[TP_MAX_DIMS], first[TP_MAX_DIMS];
-    for (int64_t i = 0; i < dims; i++) last[i] = self->ndim - dims + i, first[i] = i;
+    for (int64_t i = 0; i < dims; i++) {
+        last[i] = self->ndim - dims + i;
+        first[i] = i;
+    }
     return tpo_tensordot(self, other, tp_ints_view(last, dims), tp_ints_view(first, dims));
 }

@@ -53,13 +53,16 @@ static void one_row(int64_t chunk, void *context) {
 static tp_tensor *spread(tp_tensor *t, const int64_t *batch, int ndim, tp_dtype compute, bool turned) {
     int64_t shape[TP_MAX_DIMS];
     memcpy(shape, batch, sizeof *shape * (size_t)ndim);
-    shape[ndim] = t->shape[t->ndim - 2], shape[ndim + 1] = t->shape[t->ndim - 1];
+    shape[ndim] = t->shape[t->ndim - 2];
+    shape[ndim + 1] = t->shape[t->ndim - 1];
     tp_tensor *wide = tpi_expanded(t, tp_ints_view(shape, ndim + 2));
     if (wide && turned) {
         int64_t strides[TP_MAX_DIMS], n = shape[ndim];
         memcpy(strides, wide->strides, sizeof *strides * (size_t)wide->ndim);
-        shape[ndim] = shape[ndim + 1], shape[ndim + 1] = n;
-        strides[ndim] = wide->strides[ndim + 1], strides[ndim + 1] = wide->strides[ndim];
+        shape[ndim] = shape[ndim + 1];
+        shape[ndim + 1] = n;
+        strides[ndim] = wide->strides[ndim + 1];
+        strides[ndim + 1] = wide->strides[ndim];
         wide = tpi_after(wide, tpi_alias(wide, ndim + 2, shape, strides, tpi_offset(wide)));
     }
     return wide ? tpi_after(wide, tpi_to_compute(wide, compute)) : NULL;
@@ -67,12 +70,11 @@ static tp_tensor *spread(tp_tensor *t, const int64_t *batch, int ndim, tp_dtype 
 
 static bool check_cdist(const tp_tensor *x1, const tp_tensor *x2, double p) {
     if (x1->ndim < 2 || x2->ndim < 2)
-        return tpi_refuse(TP_ERR_RUNTIME,
-                          "arguments 'x1' and 'x2': expected at least two dimensions, got shapes %s and %s",
-                          tpi_shape_text(tpi_shape(x1)), tpi_shape_text(tpi_shape(x2)));
+        return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': cdist only supports at least 2D tensors, %s got: %dD",
+                          x1->ndim < 2 ? "x1" : "x2", x1->ndim < 2 ? "X1" : "X2", x1->ndim < 2 ? x1->ndim : x2->ndim);
     if (x1->shape[x1->ndim - 1] != x2->shape[x2->ndim - 1])
         return tpi_refuse(TP_ERR_RUNTIME,
-                          "arguments 'x1' and 'x2': expected the same number of columns, got %lld and %lld",
+                          "arguments 'x1' and 'x2': X1 and X2 must have the same number of columns. X1: %lld X2: %lld",
                           (long long)x1->shape[x1->ndim - 1], (long long)x2->shape[x2->ndim - 1]);
     if (!tpi_check_same_dtype(x2, "x2", x1, "x1")) return false;
     return p >= 0 || tpi_refuse(TP_ERR_VALUE, "argument 'p': expected a number that is not negative, got %g", p);
@@ -99,7 +101,8 @@ tp_tensor *tpi_native_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *
                  .p = p};
         int64_t rows = j.r1;
         for (int d = 0; d < ndim; d++) rows *= shape[d];
-        shape[ndim] = j.r1, shape[ndim + 1] = j.r2;
+        shape[ndim] = j.r1;
+        shape[ndim + 1] = j.r2;
         out = tpi_empty(tp_ints_view(shape, ndim + 2), compute, tpi_device(x1));
         if (out && out->numel) {
             j.out = out->data;
@@ -191,7 +194,8 @@ tp_tensor *tpi_native_pair_distances(tp_tensor *self, double p) {
         job j = {.x1 = a, .x2 = few ? turned : a, .few = few, .r1 = n, .r2 = n, .m = m, .p = p, .out = out->data};
         tpi_parallel_for(n - 1, out->numel * (m + 1) * 4 >= TPI_WORTH_BYTES, distances_above, &j);
     }
-    tpi_release(a), tpi_release(turned);
+    tpi_release(a);
+    tpi_release(turned);
     return tpi_from_compute(out, (tp_dtype)self->dtype);
 }
 

@@ -8,7 +8,8 @@ static tp_tensor *spread(tp_tensor *t, const int64_t *batch,
                          int ndim) { /* (..., r, m) over the batch's dims, contiguous */
     int64_t shape[TP_MAX_DIMS];
     memcpy(shape, batch, sizeof *shape * (size_t)ndim);
-    shape[ndim] = t->shape[t->ndim - 2], shape[ndim + 1] = t->shape[t->ndim - 1];
+    shape[ndim] = t->shape[t->ndim - 2];
+    shape[ndim + 1] = t->shape[t->ndim - 1];
     tp_tensor *wide = tpi_expanded(t, tp_ints_view(shape, ndim + 2));
     return wide ? tpi_after(wide, tpi_contiguous_data(wide)) : NULL;
 }
@@ -31,7 +32,8 @@ tpi_served tpi_gpu_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *com
         return TPI_DECLINED;
     tp_device device = tpi_device(x1);
     tp_tensor *a = spread(x1, shape, ndim), *b = a ? spread(x2, shape, ndim) : NULL;
-    shape[ndim] = r1, shape[ndim + 1] = r2;
+    shape[ndim] = r1;
+    shape[ndim + 1] = r2;
     tp_tensor *out = b ? tpi_empty(tp_ints_view(shape, ndim + 2), (tp_dtype)x1->dtype, device) : NULL;
     const tpi_gpu_define defines[] = {TPI_DEFINE("NORM", p == 0     ? 0
                                                          : p == 1   ? 1
@@ -52,6 +54,7 @@ tpi_served tpi_gpu_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *com
     const unsigned grid[3] = {(unsigned)tpi_ceil_div(r2, 16), (unsigned)tpi_ceil_div(r1, 16), (unsigned)batch},
                    block[3] = {256, 1, 1};
     bool ok = kernel && tpi_gpu_launch3(device, kernel, grid, block, 0, 7, args);
-    tpi_release(a), tpi_release(b);
+    tpi_release(a);
+    tpi_release(b);
     return tpi_serve(ok ? out : tpi_after(out, NULL), result);
 }

@@ -34,8 +34,9 @@ static char label_name(int label) { return (char)(label < 26 ? 'A' + label : 'a'
 static bool bad_character(const equation *e, const char *at) {
     return tpi_refuse(
         TP_ERR_RUNTIME,
-        "argument 'equation': '%s' has an invalid character at position %d; expected letters, ',', '...' and '->'",
-        e->text, (int)(at - e->text));
+        "argument 'equation': invalid subscript given at index %d in the equation string, subscripts must be in "
+        "[a-zA-Z]: '%s' has an invalid character there; expected letters, ',', '...' and '->'",
+        (int)(at - e->text), e->text);
 }
 
 /* One operand's subscripts, up to ',' or '->' or the end. */
@@ -45,7 +46,8 @@ static bool parse_operand(equation *e, const char **at, const tp_tensor *t) {
         if (**at == ' ') continue;
         if (**at == '.') {
             if ((*at)[1] != '.' || (*at)[2] != '.' || dots >= 0) return bad_character(e, *at);
-            dots = n, *at += 2;
+            dots = n;
+            *at += 2;
             continue;
         }
         int label = label_of(**at);
@@ -58,8 +60,11 @@ static bool parse_operand(equation *e, const char **at, const tp_tensor *t) {
     }
     int covered = t->ndim - n;
     if (covered < 0 || (dots < 0 && covered > 0))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': operand %d has %d subscripts but %d dimensions", i, n,
-                          t->ndim);
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "argument 'equation': the number of subscripts in the equation (%d) does not match the number of "
+            "dimensions (%d) for operand %d%s: it has %d subscripts but %d dimensions",
+            n, t->ndim, i, dots < 0 ? " and no ellipsis was given" : "", n, t->ndim);
     e->ellipsis[i] = dots < 0 ? -1 : covered;
     if (dots >= 0 && covered > e->wide) e->wide = covered;
     e->ndim[i] = 0;
@@ -80,22 +85,28 @@ static bool parse_result(equation *e, const char *at) {
         if (*at == ' ') continue;
         if (*at == '.') {
             if (at[1] != '.' || at[2] != '.' || dots) return bad_character(e, at);
-            dots = true, at += 2;
-            e->ellipsis_axis = e->axes, e->axes += e->wide;
+            dots = true;
+            at += 2;
+            e->ellipsis_axis = e->axes;
+            e->axes += e->wide;
             continue;
         }
         int label = label_of(*at);
         if (label < 0) return bad_character(e, at);
         if (!e->count[label])
-            return tpi_refuse(TP_ERR_RUNTIME,
-                              "argument 'equation': the output subscript '%c' does not appear in any input", *at);
+            return tpi_refuse(
+                TP_ERR_RUNTIME,
+                "argument 'equation': output subscript %c does not appear in the equation for any input operand", *at);
         if (e->axis[label] >= 0)
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': the output subscript '%c' appears more than once",
                               *at);
         new_axis(e, label);
     }
     e->kept = e->axes;
-    if (!dots) e->ellipsis_axis = e->axes, e->axes += e->wide; /* the ellipsis is summed away */
+    if (!dots) { /* the ellipsis is summed away */
+        e->ellipsis_axis = e->axes;
+        e->axes += e->wide;
+    }
     return true;
 }
 
@@ -121,7 +132,8 @@ static bool parse(equation *e, const char *text, tp_tensors tensors) {
         if (at[1] != '>') return bad_character(e, at);
         if (!parse_result(e, at + 2)) return false;
     } else { /* without '->': the ellipsis, then the labels that occur once, in alphabetical order */
-        e->ellipsis_axis = 0, e->axes = e->wide;
+        e->ellipsis_axis = 0;
+        e->axes = e->wide;
         for (int l = 0; l < LABELS; l++)
             if (e->count[l] == 1) new_axis(e, l);
         e->kept = e->axes;
@@ -135,7 +147,10 @@ static bool parse(equation *e, const char *text, tp_tensors tensors) {
 /* Sizes along each axis must agree or be 1. */
 static bool check_sizes(equation *e, tp_tensors tensors) {
     int64_t size[TP_MAX_DIMS];
-    for (int a = 0; a < e->axes; a++) size[a] = 1, e->last[a] = 0;
+    for (int a = 0; a < e->axes; a++) {
+        size[a] = 1;
+        e->last[a] = 0;
+    }
     for (int i = 0; i < e->operands; i++) {
         int dots = 0;
         for (int d = 0; d < e->ndim[i]; d++) {
@@ -191,7 +206,10 @@ static tp_tensor *into_space(const equation *e, int i, tp_tensor *t) {
     for (int a = 0; a < e->axes; a++) {
         shape[a] = 1;
         for (int d = 0; d < ndim; d++)
-            if (sub[d] == a) order[n++] = d, shape[a] = plain->shape[d];
+            if (sub[d] == a) {
+                order[n++] = d;
+                shape[a] = plain->shape[d];
+            }
     }
     tp_tensor *ordered = tpi_put(&bag, tpo_permute(plain, tp_ints_view(order, n)));
     return tpi_release_temporaries(&bag, tpo_reshape(ordered, tp_ints_view(shape, e->axes)));
@@ -205,7 +223,10 @@ typedef struct groups {
 
 static int64_t append(int64_t *order, int *n, const int64_t *axes, int count, const tp_tensor *t) {
     int64_t size = 1;
-    for (int i = 0; i < count; i++) order[(*n)++] = axes[i], size *= t->shape[axes[i]];
+    for (int i = 0; i < count; i++) {
+        order[(*n)++] = axes[i];
+        size *= t->shape[axes[i]];
+    }
     return size;
 }
 
@@ -258,7 +279,8 @@ static tp_tensor *multiply_pair(tp_tensor *a, tp_tensor *b, const bool *done) {
             g.right[g.nright++] = d;
         else
             g.both[g.nboth++] = d;
-        alone_a[d] = done[d] && in_a && !in_b, alone_b[d] = done[d] && in_b && !in_a;
+        alone_a[d] = done[d] && in_a && !in_b;
+        alone_b[d] = done[d] && in_b && !in_a;
     }
     tpi_temporaries bag = {0};
     tp_tensor *x = tpi_put(&bag, sum_axes(a, alone_a)), *y = tpi_put(&bag, sum_axes(b, alone_b));

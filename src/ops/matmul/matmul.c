@@ -41,16 +41,23 @@ static bool read_layout(side *s, reading how) {
     tp_tensor *t = s->held;
     int n = t->ndim;
     switch (how) {
-    case COLUMN: s->rows = t->shape[0], s->cols = 1, s->m = (tpi_operand_matrix){t->data, 0, t->strides[0], 1}; break;
+    case COLUMN:
+        s->rows = t->shape[0];
+        s->cols = 1;
+        s->m = (tpi_operand_matrix){t->data, 0, t->strides[0], 1};
+        break;
     case ROW:
-        s->rows = 1, s->cols = t->shape[0], s->m = (tpi_operand_matrix){t->data, 0, s->cols, t->strides[0]};
+        s->rows = 1;
+        s->cols = t->shape[0];
+        s->m = (tpi_operand_matrix){t->data, 0, s->cols, t->strides[0]};
         break;
     case ROWS:
         if (!read_rows(s)) return false;
         break;
     default: {
         int r = how == MATRIX ? n - 2 : n - 1, c = how == MATRIX ? n - 1 : n - 2;
-        s->rows = t->shape[r], s->cols = t->shape[c];
+        s->rows = t->shape[r];
+        s->cols = t->shape[c];
         s->m = (tpi_operand_matrix){t->data, n > 2 ? t->strides[0] : 0, t->strides[r], t->strides[c]};
     }
     }
@@ -74,9 +81,10 @@ static bool take(side *s, tp_tensor *t, tp_dtype compute, reading how) {
 }
 
 static tp_dtype compute_dtype(const tp_tensor *t) {
-    if (t->dtype == TP_BOOL)
-        return tpi_fail(TP_ERR_MISSING, "argument 'self': not implemented for bool, expected a number's dtype"),
-               TP_NO_DTYPE;
+    if (t->dtype == TP_BOOL) {
+        tpi_fail(TP_ERR_MISSING, "argument 'self': not implemented for bool, expected a number's dtype");
+        return TP_NO_DTYPE;
+    }
     return tpi_ctype_dtype((tpi_ctype)tpi_dtype_ctype[t->dtype]);
 }
 
@@ -211,8 +219,18 @@ static tp_tensor *product_of(tp_ints shape, int64_t batches, tp_tensor *a, readi
 }
 
 static bool check_ndim(const tp_tensor *t, const char *name, int ndim) {
-    return t->ndim == ndim || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a %dD tensor, got %dD of shape %s",
-                                         name, ndim, t->ndim, tpi_shape_text(tpi_shape(t)));
+    if (t->ndim == ndim) return true;
+    static const char *const kinds[] = {"", "vector", "matrix", "batch of matrices"};
+    return tpi_refuse(TP_ERR_RUNTIME,
+                      "argument '%s': %s must be a %s: expected a %dD tensor, got %d-D tensor of shape %s", name, name,
+                      kinds[ndim], ndim, t->ndim, tpi_shape_text(tpi_shape(t)));
+}
+
+static bool check_product_dtype(const tp_tensor *a, const char *a_name, const tp_tensor *b, const char *b_name) {
+    return a->dtype == b->dtype ||
+           tpi_refuse(TP_ERR_RUNTIME,
+                      "arguments '%s' and '%s': mat1 and mat2 must have the same dtype, but got %s and %s", a_name,
+                      b_name, tp_dtype_word((tp_dtype)a->dtype), tp_dtype_word((tp_dtype)b->dtype));
 }
 
 static bool check_inner(const tp_tensor *a, const char *a_name, const tp_tensor *b, const char *b_name, int64_t inner,
@@ -232,7 +250,7 @@ static bool check_inner(const tp_tensor *a, const char *a_name, const tp_tensor 
 
 static bool check_pair(const tp_tensor *a, const char *a_name, int a_ndim, const tp_tensor *b, const char *b_name,
                        int b_ndim) {
-    return check_ndim(a, a_name, a_ndim) && check_ndim(b, b_name, b_ndim) && tpi_check_same_dtype(b, b_name, a, a_name);
+    return check_ndim(a, a_name, a_ndim) && check_ndim(b, b_name, b_ndim) && check_product_dtype(a, a_name, b, b_name);
 }
 
 static tp_tensor *mm_with(tp_tensor *a, const char *a_name, tp_tensor *b, const char *b_name, extra x) {
@@ -249,11 +267,19 @@ tp_tensor *tpi_native_addmm(tp_tensor *self, tp_tensor *mat1, tp_tensor *mat2, t
 }
 
 static tp_tensor *bmm_with(tp_tensor *a, const char *a_name, tp_tensor *b, const char *b_name, extra x) {
-    if (!check_pair(a, a_name, 3, b, b_name, 3) || !check_inner(a, a_name, b, b_name, a->shape[2], b->shape[1]))
-        return NULL;
-    if (a->shape[0] != b->shape[0])
-        return tpi_fail(TP_ERR_RUNTIME, "arguments '%s' and '%s': expected as many matrices in both, got %lld and %lld",
-                        a_name, b_name, (long long)a->shape[0], (long long)b->shape[0]);
+    for (int i = 0; i < 2; i++) {
+        const tp_tensor *t = i ? b : a;
+        if (t->ndim != 3)
+            return tpi_fail(TP_ERR_RUNTIME, "argument '%s': batch%d must be a 3D tensor, got %dD of shape %s",
+                            i ? b_name : a_name, i + 1, t->ndim, tpi_shape_text(tpi_shape(t)));
+    }
+    if (!check_pair(a, a_name, 3, b, b_name, 3)) return NULL;
+    if (a->shape[0] != b->shape[0] || a->shape[2] != b->shape[1])
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "arguments '%s' and '%s': Expected size for first two dimensions of batch2 tensor to be: "
+                        "[%lld, %lld] but got: [%lld, %lld].",
+                        a_name, b_name, (long long)a->shape[0], (long long)a->shape[2], (long long)b->shape[0],
+                        (long long)b->shape[1]);
     return product_of(TP_INTS(a->shape[0], a->shape[1], b->shape[2]), a->shape[0], a, MATRIX, b, MATRIX, x);
 }
 
@@ -265,8 +291,11 @@ tp_tensor *tpi_native_baddbmm(tp_tensor *self, tp_tensor *batch1, tp_tensor *bat
 }
 
 static tp_tensor *mv_with(tp_tensor *a, const char *a_name, tp_tensor *vec, extra x) {
-    if (!check_pair(a, a_name, 2, vec, "vec", 1) || !check_inner(a, a_name, vec, "vec", a->shape[1], vec->shape[0]))
-        return NULL;
+    if (!check_pair(a, a_name, 2, vec, "vec", 1)) return NULL;
+    if (a->shape[1] != vec->shape[0])
+        return tpi_fail(
+            TP_ERR_RUNTIME, "arguments '%s' and 'vec': size mismatch, got input (%lld), mat (%lldx%lld), vec (%lld)",
+            a_name, (long long)a->shape[0], (long long)a->shape[0], (long long)a->shape[1], (long long)vec->shape[0]);
     return product_of(TP_INTS(a->shape[0]), 1, a, MATRIX, vec, COLUMN, x);
 }
 
@@ -278,9 +307,17 @@ tp_tensor *tpi_native_addmv(tp_tensor *self, tp_tensor *mat, tp_tensor *vec, tp_
 }
 
 tp_tensor *tpi_native_dot(tp_tensor *self, tp_tensor *tensor) {
-    if (!check_pair(self, "self", 1, tensor, "tensor", 1) ||
-        !check_inner(self, "self", tensor, "tensor", self->shape[0], tensor->shape[0]))
-        return NULL;
+    if (self->ndim != 1 || tensor->ndim != 1)
+        return tpi_fail(TP_ERR_RUNTIME, "1D tensors expected, but got %dD and %dD tensors", self->ndim, tensor->ndim);
+    if (self->dtype != tensor->dtype)
+        return tpi_fail(TP_ERR_RUNTIME, "dot : expected both vectors to have same dtype, but found %s and %s",
+                        tp_dtype_word((tp_dtype)self->dtype), tp_dtype_word((tp_dtype)tensor->dtype));
+    if (self->numel != tensor->numel)
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "inconsistent tensor size, expected tensor [%lld] and src [%lld] to have the same number of "
+                        "elements, but got %lld and %lld elements respectively",
+                        (long long)self->numel, (long long)tensor->numel, (long long)self->numel,
+                        (long long)tensor->numel);
     return product_of(tp_ints_view(self->shape, 0), 1, self, ROW, tensor, COLUMN, PLAIN);
 }
 
@@ -291,7 +328,7 @@ static tp_tensor *linear_with(tp_tensor *input, tp_tensor *weight, extra x) {
     if (weight->ndim != 1 && weight->ndim != 2)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'weight': expected 1 or 2 dimensions, got shape %s",
                         tpi_shape_text(tpi_shape(weight)));
-    if (!tpi_check_same_dtype(weight, "weight", input, "input") ||
+    if (!check_product_dtype(input, "input", weight, "weight") ||
         (bias && !tpi_check_same_dtype(bias, "bias", input, "input")))
         return NULL;
     if (!check_inner(input, "input", weight, "weight", input->shape[input->ndim - 1], weight->shape[weight->ndim - 1]))

@@ -15,16 +15,19 @@ typedef struct product_t {
 #if COMPLEX
 INLINE a_t times(a_t x, a_t y) {
     a_t z;
-    z.re = x.re * y.re - x.im * y.im, z.im = x.re * y.im + x.im * y.re;
+    z.re = x.re * y.re - x.im * y.im;
+    z.im = x.re * y.im + x.im * y.re;
     return z;
 }
 INLINE a_t plus(a_t x, a_t y) {
-    x.re += y.re, x.im += y.im;
+    x.re += y.re;
+    x.im += y.im;
     return x;
 }
 INLINE a_t zero(void) {
     a_t z;
-    z.re = 0, z.im = 0;
+    z.re = 0;
+    z.im = 0;
     return z;
 }
 #define VALUE(s) GET(s)

@@ -4,6 +4,7 @@
 #include "ops/matmul/matmul_gpu.h"
 #include "device/gpu/axes.h"
 #include "device/gpu/map.h"
+#include "device/gpu/trace.h"
 #include <taper/gpu.h>
 
 /* A small product is no faster in TF32. */
@@ -53,7 +54,10 @@ static tpi_served by_library(const tpi_gpu_driver *driver, tp_tensor *out, const
     g.tf32 = in_tf32(p);
     g.reduced = p->dtype == TP_FLOAT16 ? tp_gpu_is_on(TP_GPU_REDUCED_F16)
                                        : p->dtype == TP_BFLOAT16 && tp_gpu_is_on(TP_GPU_REDUCED_BF16);
-    return driver->gemm(device.index, tpi_gpu_stream_of(device), &g);
+    tpi_gpu_span span = tpi_gpu_span_begin(device, TP_ACTIVITY_LIBRARY, "product", 0);
+    tpi_served served = driver->gemm(device.index, tpi_gpu_stream_of(device), &g);
+    tpi_gpu_span_end(&span, served == TPI_SERVED);
+    return served;
 }
 
 /* ---- By kernels ---- */
@@ -69,7 +73,8 @@ bool tpi_gpu_matmul_source(tpi_text *t, const void *form) {
     tpi_ctype c = tpi_gpu_ctype(f->dtype);
     const char *name = tp_dtype_name(f->dtype), *type = tpi_gpu_ctype_text(c);
     const char *sums = c == TPI_I32 ? "uint32_t" : c == TPI_I64 ? "uint64_t" : type;
-    return tpi_text_put(t, "typedef s_%s s_t;\ntypedef %s c_t;\ntypedef %s a_t;\n", name, type, sums) &&
+    return tpi_gpu_put_entry(t, "product", name) &&
+           tpi_text_put(t, "typedef s_%s s_t;\ntypedef %s c_t;\ntypedef %s a_t;\n", name, type, sums) &&
            tpi_text_put(t, "#define GET(s) get_%s(s)\n#define SET(v) set_%s((c_t)(v))\n#define NUMBER(p) ((p).%s)\n",
                         name, name, tpi_gpu_ctype_suffix(c)) &&
            tpi_text_put(t, "#define COMPLEX %d\n#define HAS_C %d\n#define HAS_BIAS %d\n", tp_dtype_is_complex(f->dtype),

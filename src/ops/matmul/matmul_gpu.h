@@ -16,6 +16,17 @@ typedef struct tpi_gpu_matmul_form {
 } tpi_gpu_matmul_form;
 bool tpi_gpu_matmul_source(tpi_text *text, const void *form); /* a tpi_gpu_source */
 
+/* byte_products.c: products of 8-bit numbers, made of other operators, on any device. */
+tp_tensor *tpi_native_byte_product(tp_tensor *self, tp_tensor *mat2);
+tp_tensor *tpi_native_float8_product(tp_tensor *self, tp_tensor *mat2, tp_tensor *scale_a, tp_tensor *scale_b,
+                                     tp_dtype dtype, bool fast);
+tp_tensor *tpi_native_weight_only_product(tp_tensor *self, tp_tensor *weight, tp_tensor *scales);
+
+/* byte_products_gpu.c: a float8 product by the library of the GPU that has the tensors; NULL: declined, or failed and
+ * an error. */
+tp_tensor *tpi_gpu_float8_product(tp_tensor *self, tp_tensor *mat2, tp_tensor *scale_a, tp_tensor *scale_b,
+                                  tp_dtype dtype, bool fast);
+
 /* compose.c: cross products made of other operators, on any device. */
 tp_tensor *tpi_native_cross_product(tp_tensor *self, tp_tensor *other, int64_t dim);
 #endif

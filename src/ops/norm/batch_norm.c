@@ -138,7 +138,9 @@ static bool split(job *j, const tp_tensor *input) {
     if (input->ndim < 2)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': expected at least 2 dims, got %s",
                           tpi_shape_text(tpi_shape(input)));
-    j->images = input->shape[0], j->channels = input->shape[1], j->plane = 1;
+    j->images = input->shape[0];
+    j->channels = input->shape[1];
+    j->plane = 1;
     for (int i = 2; i < input->ndim; i++) j->plane *= input->shape[i];
     j->rows = j->images * j->plane;
     j->columns = input->ndim == 2 || (!tp_is_contiguous(input) && tpi_is_channels_last(input));
@@ -178,9 +180,11 @@ static void settle(job *j, tp_tensor *weight, tp_tensor *bias, tp_tensor *runnin
         double var = training ? j->sums[c] / n : element(running_var, c, 1), rstd = 1.0 / sqrt(var + eps);
         if (training && running_mean) move_running(running_mean, c, momentum, mean);
         if (training && running_var) move_running(running_var, c, momentum, j->sums[c] / (n - 1));
-        tpi_compute_set(j->mean, j->dtype, c, mean), tpi_compute_set(j->rstd, j->dtype, c, rstd);
+        tpi_compute_set(j->mean, j->dtype, c, mean);
+        tpi_compute_set(j->rstd, j->dtype, c, rstd);
         tpi_compute_set(j->a, j->dtype, c, rstd * element(weight, c, 1));
-        tpi_compute_set(j->c, j->dtype, c, element(bias, c, 0)), tpi_compute_set(j->b, j->dtype, c, 0);
+        tpi_compute_set(j->c, j->dtype, c, element(bias, c, 0));
+        tpi_compute_set(j->b, j->dtype, c, 0);
     }
     if (training && running_mean) tpi_touch(running_mean);
     if (training && running_var) tpi_touch(running_var);
@@ -211,16 +215,32 @@ bool tpi_native_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tenso
     bool ok = j.sums;
     if (ok) {
         int64_t row = j.channels * tpi_dtype_bytes[j.dtype];
-        j.x = x->data, j.y = y->data, j.mean = mean->data, j.rstd = rstd->data, j.a = work->data,
-        j.b = work->data + row, j.c = work->data + 2 * row;
+        j.x = x->data;
+        j.y = y->data;
+        j.mean = mean->data;
+        j.rstd = rstd->data;
+        j.a = work->data;
+        j.b = work->data + row;
+        j.c = work->data + 2 * row;
         settle(&j, weight, bias, running_mean, running_var, training, momentum, eps);
         if (x->numel > 0) write_all(&j);
         tpi_free(j.sums, bytes);
     }
-    tpi_release(x), tpi_release(work);
-    if (ok) ok = (out[0] = tpi_from_compute(y, (tp_dtype)input->dtype)) != NULL, y = NULL;
-    if (ok) return out[1] = mean, out[2] = rstd, true;
-    return tpi_release(y), tpi_release(mean), tpi_release(rstd), false;
+    tpi_release(x);
+    tpi_release(work);
+    if (ok) {
+        ok = (out[0] = tpi_from_compute(y, (tp_dtype)input->dtype)) != NULL;
+        y = NULL;
+    }
+    if (ok) {
+        out[1] = mean;
+        out[2] = rstd;
+        return true;
+    }
+    tpi_release(y);
+    tpi_release(mean);
+    tpi_release(rstd);
+    return false;
 }
 
 /* Training: with h = (x - mean) rstd over the n values of a channel, dx = w rstd (g - sum(g) / n - h sum(g h) / n).
@@ -245,11 +265,17 @@ bool tpi_native_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor
     if (ok) {
         int64_t row = j.channels * tpi_dtype_bytes[j.dtype];
         double n = (double)j.rows;
-        j.mean = m->data, j.rstd = k->data, j.a = work->data, j.b = work->data + row, j.c = work->data + 2 * row;
+        j.mean = m->data;
+        j.rstd = k->data;
+        j.a = work->data;
+        j.b = work->data + row;
+        j.c = work->data + 2 * row;
         j.x = g->data;
         take_sums(&j, TPI_COLUMN_SUM);
         for (int64_t c = 0; c < j.channels; c++) tpi_compute_set(db->data, j.dtype, c, j.sums[c]);
-        j.x = x->data, j.g = g->data, j.y = dx->data;
+        j.x = x->data;
+        j.g = g->data;
+        j.y = dx->data;
         take_sums(&j, TPI_COLUMN_DOT);
         for (int64_t c = 0; c < j.channels; c++) {
             double r = tpi_compute_get(j.rstd, j.dtype, c), scale = r * element(weight, c, 1), along = j.sums[c] * r;
@@ -260,13 +286,26 @@ bool tpi_native_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor
         }
         if (x->numel > 0) write_all(&j);
         tpi_free(j.sums, bytes);
-        out[0] = tpi_from_compute(dx, (tp_dtype)input->dtype), dx = NULL;
-        out[1] = tpi_from_compute(dw, weight ? (tp_dtype)weight->dtype : j.dtype), dw = NULL;
-        out[2] = tpi_from_compute(db, bias ? (tp_dtype)bias->dtype : j.dtype), db = NULL;
+        out[0] = tpi_from_compute(dx, (tp_dtype)input->dtype);
+        dx = NULL;
+        out[1] = tpi_from_compute(dw, weight ? (tp_dtype)weight->dtype : j.dtype);
+        dw = NULL;
+        out[2] = tpi_from_compute(db, bias ? (tp_dtype)bias->dtype : j.dtype);
+        db = NULL;
         ok = out[0] && out[1] && out[2];
-        if (!ok) tpi_release(out[0]), tpi_release(out[1]), tpi_release(out[2]);
+        if (!ok) {
+            tpi_release(out[0]);
+            tpi_release(out[1]);
+            tpi_release(out[2]);
+        }
     }
-    tpi_release(x), tpi_release(g), tpi_release(dx), tpi_release(m), tpi_release(k), tpi_release(dw), tpi_release(db),
-        tpi_release(work);
+    tpi_release(x);
+    tpi_release(g);
+    tpi_release(dx);
+    tpi_release(m);
+    tpi_release(k);
+    tpi_release(dw);
+    tpi_release(db);
+    tpi_release(work);
     return ok;
 }

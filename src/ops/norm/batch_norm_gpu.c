@@ -33,16 +33,21 @@ static tp_tensor *laid_out(const call *c, tp_tensor *t, const tp_tensor *input) 
 static bool prepare(call *c, tp_tensor *input, tp_tensor *weight, tp_tensor *bias) {
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(input));
     if (!caps || input->ndim < 2 || !tpi_gpu_floats(input) || !input->numel || input->shape[1] > 1 << 24) return false;
-    c->device = tpi_device(input), c->units = caps->units;
-    c->images = input->shape[0], c->channels = (int)input->shape[1], c->plane = 1;
+    c->device = tpi_device(input);
+    c->units = caps->units;
+    c->images = input->shape[0];
+    c->channels = (int)input->shape[1];
+    c->plane = 1;
     for (int i = 2; i < input->ndim; i++) c->plane *= input->shape[i];
     c->n = c->images * c->plane;
     if (c->plane > INT32_MAX || !is_vector(weight, c->channels) || !is_vector(bias, c->channels) ||
         (weight && bias && weight->dtype != bias->dtype))
         return false;
     c->columns = input->ndim == 2 || c->plane == 1 || tpi_is_only_channels_last(input);
-    c->dtype = (tp_dtype)input->dtype, c->wide = c->dtype == TP_FLOAT64;
-    c->weight = weight, c->bias = bias;
+    c->dtype = (tp_dtype)input->dtype;
+    c->wide = c->dtype == TP_FLOAT64;
+    c->weight = weight;
+    c->bias = bias;
     c->weight_dtype = weight    ? (tp_dtype)weight->dtype
                       : bias    ? (tp_dtype)bias->dtype
                       : c->wide ? TP_FLOAT64
@@ -169,7 +174,8 @@ tpi_served tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_te
     }
     tp_dtype kept = c.wide ? TP_FLOAT64 : TP_FLOAT32;
     c.y = tpi_empty_like(c.x, c.dtype);
-    c.mean = tpi_empty(TP_INTS(c.channels), kept, c.device), c.rstd = tpi_empty(TP_INTS(c.channels), kept, c.device);
+    c.mean = tpi_empty(TP_INTS(c.channels), kept, c.device);
+    c.rstd = tpi_empty(TP_INTS(c.channels), kept, c.device);
     bool ok = c.y && c.mean && c.rstd;
     tp_tensor *parts = NULL;
     if (ok) {
@@ -177,15 +183,21 @@ tpi_served tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_te
         if (training) ok = (parts = take_sums(&c)) != NULL;
         ok = ok && settle(&c, parts, running_mean, running_var, momentum, eps) && apply(&c);
     }
-    if (ok && training && running_mean) tpi_touch(running_mean), tpi_touch(running_var);
-    tpi_release(parts), tpi_release(c.x);
+    if (ok && training && running_mean) {
+        tpi_touch(running_mean);
+        tpi_touch(running_var);
+    }
+    tpi_release(parts);
+    tpi_release(c.x);
     if (!ok) {
         tpi_release(c.y);
         tpi_release(c.mean);
         tpi_release(c.rstd);
         return tpi_not_served();
     }
-    out[0] = c.y, out[1] = c.mean, out[2] = c.rstd;
+    out[0] = c.y;
+    out[1] = c.mean;
+    out[2] = c.rstd;
     return TPI_SERVED;
 }
 
@@ -204,9 +216,11 @@ tpi_served tpi_gpu_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ten
     if (grad->dtype != input->dtype || !tpi_same_shape(grad, input) || mean->dtype != kept || rstd->dtype != kept ||
         !prepare(&c, input, weight, bias))
         return tpi_not_served();
-    c.mean = mean, c.rstd = rstd;
+    c.mean = mean;
+    c.rstd = rstd;
     c.g = laid_out(&c, grad, input);
-    c.y = tpi_empty_like(c.x, c.dtype), c.sums = tpi_empty(TP_INTS(2, c.channels), kept, c.device);
+    c.y = tpi_empty_like(c.x, c.dtype);
+    c.sums = tpi_empty(TP_INTS(2, c.channels), kept, c.device);
     tp_tensor *dweight = tpi_empty(TP_INTS(c.channels), c.weight_dtype, c.device),
               *dbias = tpi_empty(TP_INTS(c.channels), c.weight_dtype, c.device), *parts = NULL;
     bool ok = c.g && c.y && c.sums && dweight && dbias;
@@ -214,13 +228,18 @@ tpi_served tpi_gpu_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ten
         choose_vector(&c);
         ok = (parts = take_sums(&c)) && settle_back(&c, parts, dweight, dbias) && apply(&c);
     }
-    tpi_release(parts), tpi_release(c.x), tpi_release(c.g), tpi_release(c.sums);
+    tpi_release(parts);
+    tpi_release(c.x);
+    tpi_release(c.g);
+    tpi_release(c.sums);
     if (!ok) {
         tpi_release(c.y);
         tpi_release(dweight);
         tpi_release(dbias);
         return tpi_not_served();
     }
-    out[0] = c.y, out[1] = dweight, out[2] = dbias;
+    out[0] = c.y;
+    out[1] = dweight;
+    out[2] = dbias;
     return TPI_SERVED;
 }

@@ -2,6 +2,7 @@
  * response norm, and the pieces that second derivatives of normalisations are made of. They differentiate themselves.
  */
 #include "ops/temporaries.h"
+#include "ops/compute_dtype.h"
 #include "ops/native.h"
 #include "tpi_ops.h"
 
@@ -19,7 +20,10 @@ tp_tensor *tpi_compose_mean_last(tp_tensor *self, int64_t dims) {
     int64_t list[TP_MAX_DIMS], count = 1;
     if (dims < 0 || dims > self->ndim)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'dims': expected 0 to %d, got %lld", self->ndim, (long long)dims);
-    for (int64_t i = 0; i < dims; i++) list[i] = self->ndim - dims + i, count *= self->shape[self->ndim - dims + i];
+    for (int64_t i = 0; i < dims; i++) {
+        list[i] = self->ndim - dims + i;
+        count *= self->shape[self->ndim - dims + i];
+    }
     tp_tensor *sum = tpo_sum(self, tp_ints_view(list, dims), true, TP_NO_DTYPE);
     return sum ? tpi_after(sum, tpo_mul(tp_operand_tensor(sum), tp_operand_double(1.0 / (double)count))) : NULL;
 }
@@ -68,9 +72,12 @@ tp_tensor *tpi_compose_group_norm(tp_tensor *input, int64_t groups, tp_tensor *w
         return tpi_fail(TP_ERR_VALUE,
                         "argument 'input': Expected more than 1 value per channel when training, got input size %s",
                         tpi_shape_text(tpi_shape(input)));
+    const tp_tensor *others[] = {weight, bias};
+    if (!tpi_check_mixed_dtypes(input, 2, others)) return NULL;
     tp_tensor *out[3] = {NULL};
     if (!tpo_native_group_norm(input, weight, bias, images, channels, plane, groups, eps, out)) return NULL;
-    tpi_release(out[1]), tpi_release(out[2]);
+    tpi_release(out[1]);
+    tpi_release(out[2]);
     return out[0];
 }
 
@@ -89,10 +96,13 @@ tp_tensor *tpi_compose_batch_norm(tp_tensor *input, tp_tensor *running_mean, tp_
         return tpi_fail(TP_ERR_VALUE,
                         "argument 'input': Expected more than 1 value per channel when training, got input size %s",
                         tpi_shape_text(tpi_shape(input)));
+    const tp_tensor *others[] = {weight, bias, running_mean, running_var};
+    if (!tpi_check_mixed_dtypes(input, 4, others)) return NULL;
     tp_tensor *out[3] = {NULL};
     if (!tpo_batch_norm_forward(input, weight, bias, running_mean, running_var, training, momentum, eps, out))
         return NULL;
-    tpi_release(out[1]), tpi_release(out[2]);
+    tpi_release(out[1]);
+    tpi_release(out[2]);
     return out[0];
 }
 
@@ -118,7 +128,10 @@ bool tpi_compose_native_batch_norm(tp_tensor *input, tp_tensor *weight, tp_tenso
 /* The running statistics of one image after another, as the batch norm of (1, N * C, ...) sees them: repeated, then
  * averaged back. */
 static bool average_back(tp_tensor *running, tp_tensor *repeated, int64_t images, int64_t channels) {
-    if (tpi_device(running).type == TP_META) return tpi_touch(running), true;
+    if (tpi_device(running).type == TP_META) {
+        tpi_touch(running);
+        return true;
+    }
     tp_tensor *all = tpi_on_host(repeated),
               *means = all ? tpi_empty(TP_INTS(channels), (tp_dtype)running->dtype, (tp_device){TP_CPU, 0}) : NULL;
     for (int64_t c = 0; means && c < channels; c++) {
@@ -131,7 +144,8 @@ static bool average_back(tp_tensor *running, tp_tensor *repeated, int64_t images
     }
     bool ok = means && tpi_copy_data(running, means);
     if (ok) tpi_touch(running);
-    tpi_release(all), tpi_release(means);
+    tpi_release(all);
+    tpi_release(means);
     return ok;
 }
 
@@ -145,8 +159,12 @@ tp_tensor *tpi_compose_instance_norm(tp_tensor *input, tp_tensor *running_mean, 
         return tpi_fail(TP_ERR_RUNTIME, "argument 'use_input_stats': Expected running_mean and running_var to be "
                                         "defined when use_input_stats is false");
     int64_t shape[TP_MAX_DIMS], values = 1, images = input->shape[0], channels = input->shape[1];
-    for (int i = 2; i < input->ndim; i++) shape[i] = input->shape[i], values *= shape[i];
-    shape[0] = 1, shape[1] = images * channels;
+    for (int i = 2; i < input->ndim; i++) {
+        shape[i] = input->shape[i];
+        values *= shape[i];
+    }
+    shape[0] = 1;
+    shape[1] = images * channels;
     if (use_input_stats && values == 1)
         return tpi_fail(TP_ERR_VALUE,
                         "argument 'input': Expected more than 1 spatial element when training, got input size %s",
@@ -162,7 +180,9 @@ tp_tensor *tpi_compose_instance_norm(tp_tensor *input, tp_tensor *running_mean, 
         return tpi_release_temporaries(&bag, NULL);
     if (use_input_stats && running_mean) average_back(running_mean, wide[2], images, channels);
     if (use_input_stats && running_var) average_back(running_var, wide[3], images, channels);
-    tpi_put(&bag, out[0]), tpi_put(&bag, out[1]), tpi_put(&bag, out[2]);
+    tpi_put(&bag, out[0]);
+    tpi_put(&bag, out[1]);
+    tpi_put(&bag, out[2]);
     return tpi_release_temporaries(&bag, tpo_reshape(out[0], tpi_shape(input)));
 }
 
@@ -214,8 +234,10 @@ tp_tensor *tpi_compose_gumbel_softmax(tp_tensor *logits, double tau, bool hard, 
 static tp_tensor *complex_rms_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, double eps) {
     int64_t dims[TP_MAX_DIMS], n = normalized_shape.n;
     bool fits = n > 0 && n <= input->ndim;
-    for (int64_t i = 0; i < n && fits; i++)
-        dims[i] = input->ndim - n + i, fits = input->shape[dims[i]] == normalized_shape.v[i];
+    for (int64_t i = 0; i < n && fits; i++) {
+        dims[i] = input->ndim - n + i;
+        fits = input->shape[dims[i]] == normalized_shape.v[i];
+    }
     if (!fits)
         return tpi_fail(TP_ERR_RUNTIME,
                         "argument 'normalized_shape': Given normalized_shape=%s, expected input with shape [*, ...] "

@@ -27,7 +27,8 @@ static void forward_task(int64_t row, void *context) {
     double squares = f32 ? TPI_ISA_PICK(tpi_squares_f32)(n, (const float *)x, (float)mean)
                          : TPI_ISA_PICK(tpi_squares_f64)(n, (const double *)x, mean);
     double rstd = 1.0 / sqrt(squares / (double)n + j->eps);
-    tpi_compute_set(j->mean, j->dtype, row, mean), tpi_compute_set(j->rstd, j->dtype, row, rstd);
+    tpi_compute_set(j->mean, j->dtype, row, mean);
+    tpi_compute_set(j->rstd, j->dtype, row, rstd);
     for (int64_t c = 0; c < each; c++) {
         double scale = rstd * (j->weight ? tpi_compute_get(j->weight, j->dtype, first + c) : 1);
         double shift = j->bias ? tpi_compute_get(j->bias, j->dtype, first + c) : 0;
@@ -55,8 +56,10 @@ static void backward_task(int64_t row, void *context) {
         double dot = rstd * (f32 ? TPI_ISA_PICK(tpi_dot_f32)(j->plane, (const float *)x, (float)mean, (const float *)g)
                                  : TPI_ISA_PICK(tpi_dot_f64)(j->plane, (const double *)x, mean, (const double *)g));
         double w = j->weight ? tpi_compute_get(j->weight, j->dtype, first + c) : 1;
-        j->dbias[image * j->channels + first + c] = sum, j->dweight[image * j->channels + first + c] = dot;
-        plain += w * sum, along += w * dot;
+        j->dbias[image * j->channels + first + c] = sum;
+        j->dweight[image * j->channels + first + c] = dot;
+        plain += w * sum;
+        along += w * dot;
     }
     double shift = -rstd * plain / (double)n, slope = -rstd * rstd * along / (double)n;
     for (int64_t c = 0; c < each; c++) {
@@ -104,17 +107,32 @@ bool tpi_native_native_group_norm(tp_tensor *input, tp_tensor *weight, tp_tensor
               *rstd = mean ? tpi_empty(TP_INTS(images, groups), j.dtype, tpi_device(input)) : NULL;
     bool ok = rstd && (w || !weight) && (b || !bias);
     if (ok) {
-        j.x = x->data, j.y = y->data, j.weight = w ? w->data : NULL, j.bias = b ? b->data : NULL, j.mean = mean->data,
+        j.x = x->data;
+        j.y = y->data;
+        j.weight = w ? w->data : NULL;
+        j.bias = b ? b->data : NULL;
+        j.mean = mean->data;
         j.rstd = rstd->data;
         tpi_parallel_for(images * groups, x->numel > 16384, forward_task, &j);
     }
-    tpi_release(x), tpi_release(w), tpi_release(b);
-    if (!ok) return tpi_release(y), tpi_release(mean), tpi_release(rstd), false;
+    tpi_release(x);
+    tpi_release(w);
+    tpi_release(b);
+    if (!ok) {
+        tpi_release(y);
+        tpi_release(mean);
+        tpi_release(rstd);
+        return false;
+    }
     tp_dtype kept = weight && weight->dtype == TP_FLOAT32 ? TP_FLOAT32 : (tp_dtype)input->dtype;
     out[0] = tpi_from_compute_like(y, (tp_dtype)input->dtype, input);
-    out[1] = tpi_from_compute(mean, kept), out[2] = tpi_from_compute(rstd, kept);
+    out[1] = tpi_from_compute(mean, kept);
+    out[2] = tpi_from_compute(rstd, kept);
     if (out[0] && out[1] && out[2]) return true;
-    return tpi_release(out[0]), tpi_release(out[1]), tpi_release(out[2]), false;
+    tpi_release(out[0]);
+    tpi_release(out[1]);
+    tpi_release(out[2]);
+    return false;
 }
 
 /* The sum over the images of one gradient's terms, in order. */
@@ -145,16 +163,30 @@ bool tpi_native_group_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor
     bool ok = j.dweight;
     if (ok) {
         j.dbias = j.dweight + images * channels;
-        j.x = x->data, j.grad = g->data, j.y = dx->data, j.weight = w ? w->data : NULL, j.mean = m->data,
+        j.x = x->data;
+        j.grad = g->data;
+        j.y = dx->data;
+        j.weight = w ? w->data : NULL;
+        j.mean = m->data;
         j.rstd = k->data;
         tpi_parallel_for(images * groups, x->numel > 16384, backward_task, &j);
-        out[0] = tpi_from_compute_like(dx, (tp_dtype)input->dtype, input), dx = NULL;
-        out[1] = over_images(&j, j.dweight, weight, tpi_device(input)),
+        out[0] = tpi_from_compute_like(dx, (tp_dtype)input->dtype, input);
+        dx = NULL;
+        out[1] = over_images(&j, j.dweight, weight, tpi_device(input));
         out[2] = over_images(&j, j.dbias, bias, tpi_device(input));
         ok = out[0] && out[1] && out[2];
-        if (!ok) tpi_release(out[0]), tpi_release(out[1]), tpi_release(out[2]);
+        if (!ok) {
+            tpi_release(out[0]);
+            tpi_release(out[1]);
+            tpi_release(out[2]);
+        }
         tpi_free(j.dweight, bytes);
     }
-    tpi_release(dx), tpi_release(x), tpi_release(g), tpi_release(w), tpi_release(m), tpi_release(k);
+    tpi_release(dx);
+    tpi_release(x);
+    tpi_release(g);
+    tpi_release(w);
+    tpi_release(m);
+    tpi_release(k);
     return ok;
 }

@@ -40,11 +40,14 @@ static bool prepare(call *c, tp_tensor *input, tp_tensor *grad, tp_tensor *weigh
                 .units = caps->units,
                 .wide = input->dtype == TP_FLOAT64,
                 .back = grad != NULL};
-    c->n = c->each * plane, c->rows = images * groups;
-    c->compute = c->wide ? TP_FLOAT64 : TP_FLOAT32,
+    c->n = c->each * plane;
+    c->rows = images * groups;
+    c->compute = c->wide ? TP_FLOAT64 : TP_FLOAT32;
     c->kept = weight && weight->dtype == TP_FLOAT32 ? TP_FLOAT32 : (tp_dtype)input->dtype;
-    c->x = tpi_contiguous_data(input), c->g = grad ? tpi_contiguous_data(grad) : NULL;
-    c->weight = weight ? tpi_contiguous_data(weight) : NULL, c->bias = bias ? tpi_contiguous_data(bias) : NULL;
+    c->x = tpi_contiguous_data(input);
+    c->g = grad ? tpi_contiguous_data(grad) : NULL;
+    c->weight = weight ? tpi_contiguous_data(weight) : NULL;
+    c->bias = bias ? tpi_contiguous_data(bias) : NULL;
     c->y = tpi_empty(tpi_shape(input), (tp_dtype)input->dtype, c->device);
     c->coefficients = tpi_empty(TP_INTS(2, c->rows), c->compute, c->device);
     if (!c->x || !c->y || !c->coefficients || (grad && !c->g) || (weight && !c->weight) || (bias && !c->bias))
@@ -57,8 +60,12 @@ static bool prepare(call *c, tp_tensor *input, tp_tensor *grad, tp_tensor *weigh
 }
 
 static void drop(call *c) {
-    tpi_release(c->x), tpi_release(c->g), tpi_release(c->weight), tpi_release(c->bias), tpi_release(c->parts),
-        tpi_release(c->coefficients);
+    tpi_release(c->x);
+    tpi_release(c->g);
+    tpi_release(c->weight);
+    tpi_release(c->bias);
+    tpi_release(c->parts);
+    tpi_release(c->coefficients);
 }
 
 static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, int group, bool large) {
@@ -139,7 +146,7 @@ tpi_served tpi_gpu_group_norm(tp_tensor *input, tp_tensor *weight, tp_tensor *bi
                               int64_t plane, int64_t groups, double eps, tp_tensor **out) {
     call c = {0};
     bool ok = prepare(&c, input, NULL, weight, bias, images, channels, plane, groups);
-    c.mean = ok ? tpi_empty(TP_INTS(images, groups), c.kept, c.device) : NULL,
+    c.mean = ok ? tpi_empty(TP_INTS(images, groups), c.kept, c.device) : NULL;
     c.rstd = c.mean ? tpi_empty(TP_INTS(images, groups), c.kept, c.device) : NULL;
     ok = c.rstd && take_sums(&c) && settle_forward(&c, eps) && apply(&c);
     drop(&c);
@@ -149,7 +156,9 @@ tpi_served tpi_gpu_group_norm(tp_tensor *input, tp_tensor *weight, tp_tensor *bi
         tpi_release(c.rstd);
         return tpi_not_served();
     }
-    out[0] = y, out[1] = c.mean, out[2] = c.rstd;
+    out[0] = y;
+    out[1] = c.mean;
+    out[2] = c.rstd;
     return TPI_SERVED;
 }
 
@@ -185,16 +194,20 @@ tpi_served tpi_gpu_group_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ten
         return TPI_DECLINED;
     bool ok = prepare(&c, input, grad, weight, bias, images, channels, plane, groups);
     tp_tensor *dweight = ok ? gradient_of(&c, weight) : NULL, *dbias = dweight ? gradient_of(&c, bias) : NULL;
-    c.mean = dbias ? tpi_contiguous_data(mean) : NULL, c.rstd = c.mean ? tpi_contiguous_data(rstd) : NULL;
+    c.mean = dbias ? tpi_contiguous_data(mean) : NULL;
+    c.rstd = c.mean ? tpi_contiguous_data(rstd) : NULL;
     ok = c.rstd && take_sums(&c) && settle_back(&c, dweight, dbias) && apply(&c);
     drop(&c);
-    tpi_release(c.mean), tpi_release(c.rstd);
+    tpi_release(c.mean);
+    tpi_release(c.rstd);
     tp_tensor *dx = ok ? tpi_from_compute_like(c.y, (tp_dtype)input->dtype, input) : tpi_after(c.y, NULL);
     if (!dx) {
         tpi_release(dweight);
         tpi_release(dbias);
         return tpi_not_served();
     }
-    out[0] = dx, out[1] = dweight, out[2] = dbias;
+    out[0] = dx;
+    out[1] = dweight;
+    out[2] = dbias;
     return TPI_SERVED;
 }

@@ -76,6 +76,7 @@ static bool split(job *j, const tp_tensor *input, tp_ints normalized, const tp_t
                 k ? "bias" : "weight", k ? "bias" : "weight", tpi_shape_text(tpi_shape(affine[k])),
                 tpi_shape_text(normalized));
     }
+    if (!tpi_check_mixed_dtypes(input, 2, affine)) return false;
     j->dtype = tpi_compute_dtype(input, "input");
     return j->dtype;
 }
@@ -106,14 +107,25 @@ static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_
               *rstd = y ? tpi_empty(stats, j.dtype, tpi_device(input)) : NULL;
     bool ok = rstd && (mean || !centered) && (w || !weight) && (b || !bias);
     if (ok && j.rows > 0) {
-        j.s.weight = w ? w->data : NULL, j.s.bias = b ? b->data : NULL;
-        j.x = x->data, j.y = y->data, j.mean = mean ? mean->data : NULL, j.rstd = rstd->data;
+        j.s.weight = w ? w->data : NULL;
+        j.s.bias = b ? b->data : NULL;
+        j.x = x->data;
+        j.y = y->data;
+        j.mean = mean ? mean->data : NULL;
+        j.rstd = rstd->data;
         j.rows_per_run = 1 + 16384 / (j.s.n + 1);
         j.s.past = tpi_rows_stream(y->numel, j.s.n, j.dtype);
         tpi_parallel_for(tpi_ceil_div(j.rows, j.rows_per_run), y->numel > 16384, forward_run, &j);
     }
-    tpi_release(x), tpi_release(w), tpi_release(b);
-    if (!ok) return tpi_release(y), tpi_release(mean), tpi_release(rstd), false;
+    tpi_release(x);
+    tpi_release(w);
+    tpi_release(b);
+    if (!ok) {
+        tpi_release(y);
+        tpi_release(mean);
+        tpi_release(rstd);
+        return false;
+    }
     tp_dtype kept = weight && weight->dtype == TP_FLOAT32 ? TP_FLOAT32 : (tp_dtype)input->dtype;
     int n = 0;
     out[n++] = tpi_from_compute(y, (tp_dtype)input->dtype);
@@ -154,20 +166,31 @@ static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_t
     if (ok && bias) ok = (j.dbias = tpi_alloc(parts)) != NULL;
     if (ok) {
         j.s.weight = w ? w->data : NULL;
-        j.x = x->data, j.grad = g->data, j.y = dx->data, j.mean = m ? m->data : NULL, j.rstd = k->data;
+        j.x = x->data;
+        j.grad = g->data;
+        j.y = dx->data;
+        j.mean = m ? m->data : NULL;
+        j.rstd = k->data;
         if (j.rows > 0) tpi_parallel_for(runs, dx->numel > 16384, backward_run, &j);
-        out[0] = tpi_from_compute_like(dx, (tp_dtype)input->dtype, input), dx = NULL;
+        out[0] = tpi_from_compute_like(dx, (tp_dtype)input->dtype, input);
+        dx = NULL;
         out[1] = weight ? add_runs(&j, j.dweight, runs, weight) : tpi_empty(TP_INTS(0), j.dtype, tpi_device(input));
         if (mean) out[2] = bias ? add_runs(&j, j.dbias, runs, bias) : tpi_empty(TP_INTS(0), j.dtype, tpi_device(input));
         ok = out[0] && out[1] && (!mean || out[2]);
         if (!ok) {
-            tpi_release(out[0]), tpi_release(out[1]);
+            tpi_release(out[0]);
+            tpi_release(out[1]);
             if (mean) tpi_release(out[2]);
         }
     }
     if (j.dweight) tpi_free(j.dweight, parts);
     if (j.dbias) tpi_free(j.dbias, parts);
-    tpi_release(dx), tpi_release(x), tpi_release(g), tpi_release(w), tpi_release(m), tpi_release(k);
+    tpi_release(dx);
+    tpi_release(x);
+    tpi_release(g);
+    tpi_release(w);
+    tpi_release(m);
+    tpi_release(k);
     return ok;
 }
 

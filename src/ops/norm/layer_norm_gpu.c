@@ -105,7 +105,12 @@ static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_
         if (ok && first) first->taken = true;
     }
     tpi_release(x);
-    if (!ok) return tpi_release(y), tpi_release(mean), tpi_release(rstd), false;
+    if (!ok) {
+        tpi_release(y);
+        tpi_release(mean);
+        tpi_release(rstd);
+        return false;
+    }
     int at = 0;
     out[at++] = y;
     if (!rms) out[at++] = mean;
@@ -148,7 +153,12 @@ static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_t
               *dx = g ? tpi_empty(tpi_shape(input), (tp_dtype)input->dtype, device) : NULL;
     tp_tensor *const here[] = {x, g, dx, weight};
     tpi_gpu_rows r = tpi_gpu_rows_for(device, n, size, dx ? joint(here, 4) : 0, 3);
-    if (!caps || !dx || (r.is_long && sums)) return tpi_release(x), tpi_release(g), tpi_release(dx), false;
+    if (!caps || !dx || (r.is_long && sums)) {
+        tpi_release(x);
+        tpi_release(g);
+        tpi_release(dx);
+        return false;
+    }
     int64_t rows = x->numel / n, blocks = tpi_ceil_div(rows, r.groups),
             most = (int64_t)caps->units * (AT_ONCE / (r.group * r.groups) < 1 ? 1 : AT_ONCE / (r.group * r.groups));
     if (blocks > most) blocks = most;
@@ -192,9 +202,17 @@ static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_t
         if (ok && then) then->taken = true;
         ok = ok && (!sums || add_lines(weight ? dweight : NULL, bias ? dbias : NULL, parts, lines, n, wide));
     }
-    tpi_release(x), tpi_release(g), tpi_release(parts);
-    if (!ok) return tpi_release(dx), tpi_release(dweight), tpi_release(dbias), false;
-    out[0] = dx, out[1] = dweight;
+    tpi_release(x);
+    tpi_release(g);
+    tpi_release(parts);
+    if (!ok) {
+        tpi_release(dx);
+        tpi_release(dweight);
+        tpi_release(dbias);
+        return false;
+    }
+    out[0] = dx;
+    out[1] = dweight;
     if (mean) out[2] = dbias;
     return true;
 }

@@ -67,7 +67,9 @@ static tp_tensor *run(bool log, tp_tensor *a, tp_tensor *b, int64_t dim, tp_dtyp
     tp_tensor *ta = tpi_to_compute(a, j.dtype), *tb = tpi_to_compute(b, j.dtype);
     tp_tensor *out = ta && (tb || !b) ? tpi_empty(tpi_shape(a), j.dtype, tpi_device(a)) : NULL;
     if (out && out->numel > 0) {
-        j.a = ta->data, j.b = tb ? tb->data : NULL, j.out = out->data;
+        j.a = ta->data;
+        j.b = tb ? tb->data : NULL;
+        j.out = out->data;
         bool worth = out->numel > TASK_ELEMENTS;
         if (j.inner == 1) {
             j.rows_per_task = 1 + TASK_ELEMENTS / j.n;
@@ -78,7 +80,8 @@ static tp_tensor *run(bool log, tp_tensor *a, tp_tensor *b, int64_t dim, tp_dtyp
             tpi_parallel_for(j.outer * j.bands, worth, columns_task, &j);
         }
     }
-    tpi_release(ta), tpi_release(tb);
+    tpi_release(ta);
+    tpi_release(tb);
     return tpi_from_compute(out, result);
 }
 

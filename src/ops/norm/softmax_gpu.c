@@ -58,7 +58,9 @@ static tp_tensor *run(bool log, tp_tensor *grad, tp_tensor *x, int64_t dim, tp_d
         ok = place && tpi_copy_data(place, to);
         tpi_release(place);
     }
-    tpi_release(tx), tpi_release(tg), tpi_release(to);
+    tpi_release(tx);
+    tpi_release(tg);
+    tpi_release(to);
     return ok ? out : tpi_after(out, NULL);
 }
 

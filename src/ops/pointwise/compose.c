@@ -151,7 +151,9 @@ bool tpi_native_frexp(tp_tensor *self, tp_tensor **out) {
     }
     out[0] = exponent ? tpi_as_dtype_data(mantissa, dtype) : NULL;
     out[1] = exponent;
-    tpi_release(x), tpi_release(plain), tpi_release(mantissa);
+    tpi_release(x);
+    tpi_release(plain);
+    tpi_release(mantissa);
     if (out[0]) return true;
     tpi_release(exponent);
     out[1] = NULL;

@@ -11,7 +11,8 @@ static bool sizes_of(const tp_tensor *self, tp_ints kernel, tp_ints output_size,
     *z = (sizes){{1, 1, 1}, {1, 1, 1}, {1, 1, 1}};
     for (int i = 0; i < dims; i++) {
         int to = 3 - (int)dims + i;
-        z->in[to] = self->shape[self->ndim - dims + i], z->out[to] = output_size.v[output_size.n == 1 ? 0 : i],
+        z->in[to] = self->shape[self->ndim - dims + i];
+        z->out[to] = output_size.v[output_size.n == 1 ? 0 : i];
         z->pool[to] = kernel.v[kernel.n == 1 ? 0 : i];
         if (z->out[to] < 1 || z->pool[to] < 1 || z->out[to] + z->pool[to] - 1 > z->in[to]) return false;
     }
@@ -44,10 +45,14 @@ tpi_served tpi_gpu_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints 
                                 TPI_GPU_VAL(n),
                                 TPI_GPU_VAL(z)};
     bool ok = tpi_gpu_launch_each(tpi_device(self), made, n, 6, args);
-    tpi_release(x), tpi_release(from);
-    if (ok)
-        out[0] = y, out[1] = index;
-    else
-        tpi_release(y), tpi_release(index);
+    tpi_release(x);
+    tpi_release(from);
+    if (ok) {
+        out[0] = y;
+        out[1] = index;
+    } else {
+        tpi_release(y);
+        tpi_release(index);
+    }
     return tpi_serve_if(ok);
 }

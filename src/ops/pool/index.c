@@ -76,25 +76,33 @@ static tp_tensor *move(action act, tp_tensor *from, tp_tensor *indices, tp_ints 
         j.small = tpi_size_product(indices->shape + indices->ndim - dims, dims);
         j.large = tpi_size_product(large.v + large.n - dims, dims);
         j.planes = tpi_size_product(large.v, large.n - dims);
-        j.from = values->data, j.to = to->data, j.index = (const int64_t *)index->data;
+        j.from = values->data;
+        j.to = to->data;
+        j.index = (const int64_t *)index->data;
         for (int64_t i = 0; i < index->numel; i++)
             if (j.index[i] < 0 || j.index[i] >= j.large) {
                 tpi_fail(TP_ERR_RUNTIME,
                          "argument 'indices': Found an invalid max index: %lld (output volumes are of size %lld)",
                          (long long)j.index[i], (long long)j.large);
-                tpi_release(to), to = NULL;
+                tpi_release(to);
+                to = NULL;
                 break;
             }
         j.planes_per_task = 1 + 16384 / (1 + (j.large > j.small ? j.large : j.small));
         if (to) tpi_parallel_for(tpi_ceil_div(j.planes, j.planes_per_task), j.planes * j.large > 16384, task, &j);
     }
-    tpi_release(values), tpi_release(index);
+    tpi_release(values);
+    tpi_release(index);
     return tpi_from_compute_like(to, (tp_dtype)from->dtype, from);
 }
 
 tp_tensor *tpi_native_max_pool_backward(tp_tensor *grad, tp_tensor *indices, tp_ints input_shape, int64_t dims,
                                         tp_ints kernel_size, tp_ints stride, tp_ints padding, tp_ints dilation) {
-    (void)kernel_size, (void)stride, (void)padding, (void)dilation; /* for devices that look at every place's windows */
+    /* for devices that look at every place's windows */
+    (void)kernel_size;
+    (void)stride;
+    (void)padding;
+    (void)dilation;
     if (!tpi_check_pooled_grad(grad, dims)) return NULL;
     return move(SCATTER_ADD, grad, indices, input_shape, dims);
 }
@@ -162,7 +170,10 @@ static void fraction_task(int64_t p, void *context) {
                 for (int64_t w = start[2]; w < start[2] + f->pool[2]; w++) {
                     int64_t q = (d * f->in[1] + h) * f->in[2] + w;
                     double v = element(f->x, f->dtype, p * xsize + q);
-                    if (v > best || v != v) best = v, place = q;
+                    if (v > best || v != v) {
+                        best = v;
+                        place = q;
+                    }
                 }
         if (f->dtype == TP_FLOAT32)
             ((float *)f->y)[p * ysize + o] = (float)best;
@@ -234,11 +245,18 @@ bool tpi_native_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints out
     tp_tensor *y = x && r ? tpi_empty(tp_ints_view(shape, self->ndim), f.dtype, tpi_device(self)) : NULL;
     tp_tensor *index = y ? tpi_empty(tp_ints_view(shape, self->ndim), TP_INT64, tpi_device(self)) : NULL;
     if (index) {
-        f.x = x->data, f.samples = r->data, f.y = y->data, f.index = (int64_t *)index->data;
+        f.x = x->data;
+        f.samples = r->data;
+        f.y = y->data;
+        f.index = (int64_t *)index->data;
         tpi_parallel_for(planes, x->numel > 16384, fraction_task, &f);
     }
-    tpi_release(x), tpi_release(r);
-    if (!index) return tpi_release(y), false;
+    tpi_release(x);
+    tpi_release(r);
+    if (!index) {
+        tpi_release(y);
+        return false;
+    }
     out[0] = tpi_from_compute(y, (tp_dtype)self->dtype);
     out[1] = index;
     if (!out[0]) tpi_release(index);

@@ -14,7 +14,8 @@ static int64_t product_of(const int64_t *v, int64_t n) {
 /* The last dims of a shape as one: (planes, elements of a plane). */
 static bool flat_shape(tp_ints shape, int64_t dims, int64_t *flat) {
     if (dims < 1 || shape.n < dims) return false;
-    flat[0] = product_of(shape.v, shape.n - dims), flat[1] = product_of(shape.v + shape.n - dims, dims);
+    flat[0] = product_of(shape.v, shape.n - dims);
+    flat[1] = product_of(shape.v + shape.n - dims, dims);
     return flat[0] > 0 && flat[1] > 0;
 }
 
@@ -37,7 +38,8 @@ tpi_served tpi_gpu_max_pool_gather(tp_tensor *self, tp_tensor *indices, int64_t 
     if (!fits(self, indices)) return TPI_DECLINED;
     tp_tensor *x = flattened(self, dims), *k = x ? flattened(indices, dims) : NULL,
               *out = k && k->shape[0] == x->shape[0] ? tpo_gather(x, 1, k, false) : NULL;
-    tpi_release(x), tpi_release(k);
+    tpi_release(x);
+    tpi_release(k);
     return tpi_serve(tpi_from_compute_like(shaped(out, tpi_shape(indices)), (tp_dtype)self->dtype, self), result);
 }
 
@@ -51,7 +53,8 @@ static tp_tensor *spread(tp_tensor *values, tp_tensor *indices, tp_ints shape, i
                          : NULL;
     bool ok =
         out && tpi_fill_data(out, tp_int(0)) && (sum ? tpo_scatter_add_(out, 1, k, v) : tpo_scatter_(out, 1, k, v));
-    tpi_release(v), tpi_release(k);
+    tpi_release(v);
+    tpi_release(k);
     return ok ? tpi_from_compute_like(shaped(out, shape), (tp_dtype)values->dtype, values) : tpi_after(out, NULL);
 }
 

@@ -168,10 +168,11 @@ static void task(int64_t number, void *context) {
 static tp_dtype pool_dtype(const tp_tensor *t, action act) {
     if (!tp_dtype_is_integral((tp_dtype)t->dtype)) return tpi_compute_dtype(t, "input");
     bool adaptive = act == ADAPTIVE_AVERAGE || act == ADAPTIVE_AVERAGE_BACK || act == ADAPTIVE_MAX;
-    if (adaptive)
-        return tpi_fail(TP_ERR_MISSING, "argument 'input': \"adaptive_pool\" not implemented for '%s'",
-                        tp_dtype_word((tp_dtype)t->dtype)),
-               TP_NO_DTYPE;
+    if (adaptive) {
+        tpi_fail(TP_ERR_MISSING, "argument 'input': \"adaptive_pool\" not implemented for '%s'",
+                 tp_dtype_word((tp_dtype)t->dtype));
+        return TP_NO_DTYPE;
+    }
     return TP_INT64;
 }
 
@@ -183,19 +184,26 @@ static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tens
     j->dtype = pool_dtype(from, j->act);
     if (!j->dtype) return false;
     int64_t x = tpi_conv_xsize(&j->c), y = tpi_conv_ysize(&j->c);
-    j->from_plane = back ? y : x, j->to_plane = back ? x : y;
+    j->from_plane = back ? y : x;
+    j->to_plane = back ? x : y;
     if (!tpi_check_numel(from, back ? "grad" : "input", tpi_size_times(j->c.batch, j->from_plane))) return false;
     tp_tensor *source = tpi_to_compute(from, j->dtype);
     tp_tensor *to = source ? tpi_empty(shape, j->dtype, tpi_device(from)) : NULL;
     tp_tensor *index = to && indexed ? tpi_empty(shape, TP_INT64, tpi_device(from)) : NULL;
     bool ok = to && (index || !indexed);
     if (ok && to->numel > 0) {
-        j->from = source->data, j->to = to->data, j->index = index ? (int64_t *)index->data : NULL;
+        j->from = source->data;
+        j->to = to->data;
+        j->index = index ? (int64_t *)index->data : NULL;
         j->planes_per_task = 1 + 16384 / (x > y ? x : y);
         tpi_parallel_for(tpi_ceil_div(j->c.batch, j->planes_per_task), j->c.batch * x > 16384, task, j);
     }
     tpi_release(source);
-    if (!ok) return tpi_release(to), tpi_release(index), false;
+    if (!ok) {
+        tpi_release(to);
+        tpi_release(index);
+        return false;
+    }
     *out = tpi_from_compute_like(to, (tp_dtype)from->dtype, from);
     if (indexed) *places = tpi_from_compute_like(index, TP_INT64, from);
     if (*out && (!indexed || *places)) return true;

@@ -50,7 +50,8 @@ static inline bool tap_of_piece(const tpi_conv *c, int64_t r, int64_t kd, int64_
                                 int64_t n, int64_t *xrow, int64_t *lo, int64_t *hi) {
     int64_t yrow;
     if (!tpi_conv_tap_row(c, r, kd, kh, kw, xrow, &yrow, lo, hi)) return false;
-    *lo = tpi_max64(*lo, from), *hi = tpi_min64(*hi, from + n);
+    *lo = tpi_max64(*lo, from);
+    *hi = tpi_min64(*hi, from + n);
     return *lo < *hi;
 }
 /* The taps from[i] to to[i] - 1 of each dim that meet x in one of the windows: a kernel may be far larger than x. */

@@ -36,8 +36,12 @@ static bool launch(const tpi_gpu_site *site, const tpi_conv *c, const tpi_averag
     geometry g = {.channels = channels, .count_pad = how && how->count_pad, .divisor = how ? how->divisor : 0};
     for (int i = 0; i < 3; i++) {
         if (c->x[i] > INT32_MAX || c->y[i] > INT32_MAX) return false;
-        g.x[i] = (int)c->x[i], g.y[i] = (int)c->y[i], g.k[i] = (int)c->k[i], g.stride[i] = (int)c->stride[i],
-        g.pad[i] = (int)c->pad[i], g.dilation[i] = (int)c->dilation[i];
+        g.x[i] = (int)c->x[i];
+        g.y[i] = (int)c->y[i];
+        g.k[i] = (int)c->k[i];
+        g.stride[i] = (int)c->stride[i];
+        g.pad[i] = (int)c->pad[i];
+        g.dilation[i] = (int)c->dilation[i];
     }
     if (!out->numel) return true;
     int vec = last ? vector_of(out, first, second, channels) : 1, group = 1;
@@ -79,7 +83,10 @@ static tp_tensor *forth(const tpi_gpu_site *site, const tpi_conv *c, const tpi_a
         out && (at || !places) &&
         launch(site, c, how, (int)self->shape[self->ndim - n - 1], last, false, out, at ? at->data : NULL, x->data);
     tpi_release(x);
-    if (!ok) return tpi_release(at), tpi_after(out, NULL);
+    if (!ok) {
+        tpi_release(at);
+        return tpi_after(out, NULL);
+    }
     if (places) *places = at;
     return out;
 }
@@ -97,7 +104,8 @@ static tp_tensor *back(const tpi_gpu_site *site, const tpi_conv *c, const tpi_av
                                           : NULL;
     bool ok = out && launch(site, c, how, (int)grad->shape[grad->ndim - n - 1], last, true, out, g->data,
                             at ? at->data : NULL);
-    tpi_release(g), tpi_release(at);
+    tpi_release(g);
+    tpi_release(at);
     return ok ? out : tpi_after(out, NULL);
 }
 
@@ -106,7 +114,10 @@ static bool geometry_of(tpi_conv *c, tp_ints shape, int n, tpi_windows w) {
     return tpi_pool_geometry(c, shape, n, &w, "pool") || (tp_error_clear(), false);
 }
 static bool adaptive_of(tpi_conv *c, tp_ints shape, int n, tp_ints size) {
-    if (!tpi_adaptive_geometry(c, shape, n, size, "pool")) return tp_error_clear(), false;
+    if (!tpi_adaptive_geometry(c, shape, n, size, "pool")) {
+        tp_error_clear();
+        return false;
+    }
     for (int i = 0; i < 3; i++)
         if ((c->x[i] + 1) * (c->y[i] + 1) > INT32_MAX) return false;
     return c->y[0] && c->y[1] && c->y[2];

@@ -62,6 +62,7 @@ tp_tensor *tpi_native_binomial(tp_tensor *count, tp_tensor *prob, tp_generator *
             ((double *)out->data)[i] = draw_binomial(g, ((double *)n->data)[i], ((double *)p->data)[i]);
         tpi_generator_unlock(g);
     }
-    tpi_release(n), tpi_release(p);
+    tpi_release(n);
+    tpi_release(p);
     return tpi_from_compute(out, (tp_dtype)count->dtype);
 }

@@ -26,9 +26,9 @@ static tp_tensor *noise_room(tp_tensor *self, double p, int64_t keep) {
 }
 
 /* 1 where an element stays, 0 where it goes; nothing is drawn when none stays. */
-tp_tensor *tpi_native_dropout_mask(tp_tensor *self, double p, int64_t keep) {
+tp_tensor *tpi_native_dropout_mask(tp_tensor *self, double p, int64_t keep, tp_generator *g) {
     tp_tensor *mask = noise_room(self, p, keep);
-    if (mask && (p == 1 ? tpi_fill_data(mask, tp_float(0)) : tpi_native_bernoulli_p(mask, 1 - p, NULL))) return mask;
+    if (mask && (p == 1 ? tpi_fill_data(mask, tp_float(0)) : tpi_native_bernoulli_p(mask, 1 - p, g))) return mask;
     return tpi_after(mask, NULL);
 }
 
@@ -52,8 +52,8 @@ static tp_tensor *scaled(tp_tensor *mask, double kept) {
 }
 
 /* What dropout multiplies with: 1 / (1 - p) where an element stays. */
-tp_tensor *tpi_native_dropout_noise(tp_tensor *self, double p, int64_t keep) {
-    tp_tensor *mask = tpi_native_dropout_mask(self, p, keep);
+tp_tensor *tpi_native_dropout_noise(tp_tensor *self, double p, int64_t keep, tp_generator *g) {
+    tp_tensor *mask = tpi_native_dropout_mask(self, p, keep, g);
     if (!mask || p == 1) return mask;
     bool wide = mask->dtype == TP_FLOAT64;
     return tpi_after(mask, scaled(mask, wide ? 1 / (1 - p) : (double)(1 / (float)(1 - p))));

@@ -77,7 +77,8 @@ static void shuffle(int64_t *v, int64_t n, tp_generator *g) {
     for (int64_t i = 0; i + 1 < n; i++) {
         uint64_t word = wide ? tpi_random64(g) : tpi_random32(g);
         int64_t j = i + (int64_t)(word % (uint64_t)(n - i)), kept = v[i];
-        v[i] = v[j], v[j] = kept;
+        v[i] = v[j];
+        v[j] = kept;
     }
     tpi_generator_unlock(g);
 }
@@ -97,7 +98,9 @@ static int64_t largest_whole(tp_dtype d) {
 
 tp_tensor *tpi_native_randperm(int64_t n, tp_generator *g, tp_dtype dtype, tp_device device) {
     if (!dtype) dtype = TP_INT64;
-    if (n < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'n': expected n >= 0, got %lld", (long long)n);
+    if (n < 0)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'n': Trying to create tensor with negative dimension %lld: [%lld]",
+                        (long long)n, (long long)n);
     if (dtype == TP_BOOL || tp_dtype_is_complex(dtype))
         return tpi_fail(TP_ERR_MISSING, "argument 'dtype': expected an integer or floating type, got %s",
                         tp_dtype_name(dtype));

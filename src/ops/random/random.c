@@ -310,15 +310,42 @@ bool tpi_native_bernoulli_p(tp_tensor *t, double p, tp_generator *g) {
 static bool whole_limits(tp_dtype dtype, int64_t *low, int64_t *high) {
     int digits;
     switch (dtype) {
-    case TP_BOOL: *low = 0, *high = 1; return true;
-    case TP_UINT8: *low = 0, *high = UINT8_MAX; return true;
-    case TP_INT8: *low = INT8_MIN, *high = INT8_MAX; return true;
-    case TP_INT16: *low = INT16_MIN, *high = INT16_MAX; return true;
-    case TP_INT32: *low = INT32_MIN, *high = INT32_MAX; return true;
-    case TP_INT64: *low = INT64_MIN, *high = INT64_MAX; return true;
-    case TP_UINT16: *low = 0, *high = UINT16_MAX; return true;
-    case TP_UINT32: *low = 0, *high = UINT32_MAX; return true;
-    case TP_UINT64: *low = 0, *high = INT64_MAX; return true;
+    case TP_BOOL:
+        *low = 0;
+        *high = 1;
+        return true;
+    case TP_UINT8:
+        *low = 0;
+        *high = UINT8_MAX;
+        return true;
+    case TP_INT8:
+        *low = INT8_MIN;
+        *high = INT8_MAX;
+        return true;
+    case TP_INT16:
+        *low = INT16_MIN;
+        *high = INT16_MAX;
+        return true;
+    case TP_INT32:
+        *low = INT32_MIN;
+        *high = INT32_MAX;
+        return true;
+    case TP_INT64:
+        *low = INT64_MIN;
+        *high = INT64_MAX;
+        return true;
+    case TP_UINT16:
+        *low = 0;
+        *high = UINT16_MAX;
+        return true;
+    case TP_UINT32:
+        *low = 0;
+        *high = UINT32_MAX;
+        return true;
+    case TP_UINT64:
+        *low = 0;
+        *high = INT64_MAX;
+        return true;
     case TP_FLOAT16: digits = 11; break;
     case TP_BFLOAT16: digits = 8; break;
     case TP_FLOAT32: digits = 24; break;
@@ -327,7 +354,8 @@ static bool whole_limits(tp_dtype dtype, int64_t *low, int64_t *high) {
         return tpi_refuse(TP_ERR_MISSING, "argument 'self': expected a tensor that is not complex, got %s",
                           tp_dtype_name(dtype));
     }
-    *high = (int64_t)1 << digits, *low = -*high;
+    *high = (int64_t)1 << digits;
+    *low = -*high;
     return true;
 }
 

@@ -207,7 +207,7 @@ tpi_served tpi_gpu_randint_like(tp_tensor *self, int64_t high, tp_generator *g, 
 }
 
 /* ---- Dropout: see src/ops/random/dropout.c ---- */
-static tp_tensor *noise(tp_tensor *self, double p, int64_t keep, double kept) {
+static tp_tensor *noise(tp_tensor *self, double p, int64_t keep, double kept, tp_generator *g) {
     tp_dtype dtype = tpi_dtype_to_real((tp_dtype)self->dtype);
     if (!(p >= 0 && p <= 1) || !tp_dtype_is_floating(dtype) || (keep >= 0 && self->ndim < 2)) return NULL;
     int64_t shape[TP_MAX_DIMS];
@@ -216,12 +216,12 @@ static tp_tensor *noise(tp_tensor *self, double p, int64_t keep, double kept) {
         keep < 0 ? tpi_empty_like(self, dtype) : tpi_empty(tp_ints_view(shape, self->ndim), dtype, tpi_device(self));
     if (!out) return NULL;
     if (p == 1) return when(tpi_fill_data(out, tp_float(0)), out);
-    return when(fill(out, (distribution){.kind = BERNOULLI, .a = 1 - p, .b = kept}, NULL), out);
+    return when(fill(out, (distribution){.kind = BERNOULLI, .a = 1 - p, .b = kept}, g), out);
 }
 
-tpi_served tpi_gpu_dropout_mask(tp_tensor *self, double p, int64_t keep, tp_tensor **result) {
-    return tpi_serve(noise(self, p, keep, 1), result);
+tpi_served tpi_gpu_dropout_mask(tp_tensor *self, double p, int64_t keep, tp_generator *g, tp_tensor **result) {
+    return tpi_serve(noise(self, p, keep, 1, g), result);
 }
-tpi_served tpi_gpu_dropout_noise(tp_tensor *self, double p, int64_t keep, tp_tensor **result) {
-    return tpi_serve(noise(self, p, keep, p < 1 ? 1 / (1 - p) : 0), result);
+tpi_served tpi_gpu_dropout_noise(tp_tensor *self, double p, int64_t keep, tp_generator *g, tp_tensor **result) {
+    return tpi_serve(noise(self, p, keep, p < 1 ? 1 / (1 - p) : 0, g), result);
 }

@@ -17,8 +17,8 @@ static inline void put(char *at, tp_dtype dtype, double v) {
 
 static bool check_real(const tp_tensor *t, const char *name) {
     if (tp_dtype_is_floating((tp_dtype)t->dtype)) return true;
-    return tpi_refuse(TP_ERR_MISSING, "argument '%s': expected a floating tensor, got %s", name,
-                      tp_dtype_name((tp_dtype)t->dtype));
+    return tpi_refuse(TP_ERR_MISSING, "argument '%s': not implemented for '%s': expected a floating tensor, got %s",
+                      name, tp_dtype_word((tp_dtype)t->dtype), tp_dtype_name((tp_dtype)t->dtype));
 }
 
 /* Walks out and in together, in memory order: out[i] = sample(in[i]). */
@@ -62,12 +62,14 @@ static double sample_bernoulli(tp_generator *g, double p, tp_dtype dtype) {
 bool tpi_native_bernoulli_Tensor(tp_tensor *self, tp_tensor *p, tp_generator *g) {
     if (tp_dtype_is_complex((tp_dtype)self->dtype))
         return tpi_refuse(TP_ERR_MISSING, "argument 'self': expected a tensor that is not complex");
-    if (!check_real(p, "p") || !all_within(p, 0, 1, "argument 'p': expected probabilities in [0, 1]")) return false;
+    if (!check_real(p, "p") || !all_within(p, 0, 1, "argument 'p': Expected p_in >= 0 && p_in <= 1 to be true"))
+        return false;
     return sample_each(self, p, g, sample_bernoulli);
 }
 
 tp_tensor *tpi_native_bernoulli(tp_tensor *self, tp_generator *g) {
-    if (!check_real(self, "self") || !all_within(self, 0, 1, "argument 'self': expected probabilities in [0, 1]"))
+    if (!check_real(self, "self") ||
+        !all_within(self, 0, 1, "argument 'self': Expected p_in >= 0 && p_in <= 1 to be true"))
         return NULL;
     tp_tensor *out = tpi_empty_like(self, (tp_dtype)self->dtype);
     if (out && sample_each(out, self, g, sample_bernoulli)) return out;
@@ -179,7 +181,10 @@ static void best_first(contender *race, int64_t n, int64_t k) {
 static bool check_multinomial(const tp_tensor *p, int64_t k, bool replacement) {
     if (p->ndim < 1 || p->ndim > 2)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': prob_dist must be 1 or 2 dim, got %d", p->ndim);
-    if (!check_real(p, "self")) return false;
+    if (!tp_dtype_is_floating((tp_dtype)p->dtype))
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'self': multinomial only supports floating-point dtypes for input, got: %s",
+                          tp_dtype_word((tp_dtype)p->dtype));
     if (k <= 0)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'num_samples': cannot sample n_sample <= 0 samples, got %lld",
                           (long long)k);

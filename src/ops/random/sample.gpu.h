@@ -27,7 +27,10 @@ typedef struct drawn {
 } drawn;
 
 INLINE uint32_t next_word(drawn *d) {
-    if (!d->left) d->group = philox_at(d->seed, d->counter, d->step++), d->left = 4;
+    if (!d->left) {
+        d->group = philox_at(d->seed, d->counter, d->step++);
+        d->left = 4;
+    }
     return d->group.w[4 - d->left--];
 }
 /* In [0, 1), from 53 or 24 bits. */
@@ -112,7 +115,10 @@ INLINE A sample(drawn *d, const A concentration, const A least) {
     A a = concentration, scale = 1;
     if (!(a >= 0)) return (A)NAN;
     if (a == 0) return least;
-    if (a < 1) scale = POW(1 - uniform(d), 1 / a), a += 1;
+    if (a < 1) {
+        scale = POW(1 - uniform(d), 1 / a);
+        a += 1;
+    }
     const A e = a - (A)0.33333333333333333, c = 1 / SQRT(9 * e);
     for (;;) {
         A x, y;

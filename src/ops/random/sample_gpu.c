@@ -24,8 +24,10 @@ static bool toss(tp_tensor *out, tp_tensor *p, tp_generator *g) {
                   tpi_put(&bag, tpo_rand(tpi_shape(out), g, is_wide(p) ? TP_FLOAT64 : TP_FLOAT32, tpi_device(out))),
               *alone = tpi_put(&bag, tpi_detached(p));
     tp_tensor *dense = alone ? tpi_put(&bag, tpi_contiguous_data(alone)) : NULL;
-    if (!dense || (dense->numel && !tpi_gpu_watch_values(dense, 0, false, 1, TPI_FAULT_PROBABILITY)))
-        return tpi_release_temporaries(&bag, NULL), false;
+    if (!dense || (dense->numel && !tpi_gpu_watch_values(dense, 0, false, 1, TPI_FAULT_PROBABILITY))) {
+        tpi_release_temporaries(&bag, NULL);
+        return false;
+    }
     tp_tensor *hit = numbers && alone ? tpi_put(&bag, tpo_lt(numbers, TP_OPERAND(alone))) : NULL;
     bool ok = hit && tpi_copy_data(out, hit);
     tpi_release_temporaries(&bag, NULL);
@@ -121,8 +123,10 @@ static tp_tensor *normal_of(tp_tensor *mean, tp_tensor *std, double plain_mean, 
     int64_t shape[TP_MAX_DIMS];
     int ndim;
     if (!tpi_gpu_floats(first) || !tpi_gpu_floats(other) || !(plain_std >= 0) ||
-        !tpi_broadcast(tpi_shape(first), tpi_shape(other), shape, &ndim))
-        return tp_error_clear(), NULL;
+        !tpi_broadcast(tpi_shape(first), tpi_shape(other), shape, &ndim)) {
+        tp_error_clear();
+        return NULL;
+    }
     tp_dtype dtype = (tp_dtype)first->dtype;
     tpi_temporaries bag = {0};
     tp_tensor *z =
@@ -193,7 +197,8 @@ static tp_tensor *sampled(int kind, tp_tensor *a, tp_tensor *b, double least, tp
                                     TPI_GPU_PTR(draw.moved)};
         ok = tpi_gpu_launch_each(device, kernel, n, draw.moved ? 8 : 7, args);
     }
-    tpi_release(x), tpi_release(y);
+    tpi_release(x);
+    tpi_release(y);
     return ok ? out : tpi_after(out, NULL);
 }
 

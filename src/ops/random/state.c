@@ -46,10 +46,19 @@ tp_tensor *tp_generator_get_state(const tp_generator *generator) {
     saved_state s;
     memset(&s, 0, sizeof s);
     tp_generator *g = tpi_generator_lock((tp_generator *)generator);
-    s.seed = g->seed, s.left = g->left, s.seeded = 1, s.next = g->next;
+    s.seed = g->seed;
+    s.left = g->left;
+    s.seeded = 1;
+    s.next = g->next;
     for (int i = 0; i < TPI_MT_WORDS; i++) s.word[i] = g->word[i];
-    if (g->has_normal) s.has_normal = 1, s.normal_y = g->normal;
-    if (g->has_float_normal) s.has_float_normal = 1, s.float_normal = g->float_normal;
+    if (g->has_normal) {
+        s.has_normal = 1;
+        s.normal_y = g->normal;
+    }
+    if (g->has_float_normal) {
+        s.has_float_normal = 1;
+        s.float_normal = g->float_normal;
+    }
     tpi_generator_unlock(g);
     memcpy(t->data, &s, sizeof s);
     return tpi_to_scope(t);
@@ -78,10 +87,14 @@ bool tp_generator_set_state(tp_generator *generator, const tp_tensor *state) {
     if (!sane(&s))
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'state': expected the state of a generator, got other bytes");
     tp_generator *g = tpi_generator_lock(generator);
-    g->seed = s.seed, g->left = s.left, g->next = (uint32_t)s.next;
+    g->seed = s.seed;
+    g->left = s.left;
+    g->next = (uint32_t)s.next;
     for (int i = 0; i < TPI_MT_WORDS; i++) g->word[i] = (uint32_t)s.word[i];
-    g->has_normal = s.has_normal != 0, g->normal = s.normal_y;
-    g->has_float_normal = s.has_float_normal != 0, g->float_normal = s.float_normal;
+    g->has_normal = s.has_normal != 0;
+    g->normal = s.normal_y;
+    g->has_float_normal = s.has_float_normal != 0;
+    g->float_normal = s.float_normal;
     tpi_generator_unlock(g);
     return true;
 }

@@ -22,7 +22,8 @@ typedef struct state { /* owned references */
 } state;
 
 static void drop_state(state *s) {
-    tpi_release(s->h), tpi_release(s->c);
+    tpi_release(s->h);
+    tpi_release(s->c);
     *s = (state){NULL, NULL};
 }
 
@@ -151,7 +152,8 @@ static tp_tensor *run_in_one_go(tp_tensor *input, sequence q, const state *start
     bool fine = gates && tpo_lstm_layer(gates, start->h, start->c, w->w_hh, q.steps, reverse, out);
     tpi_release_temporaries(&bag, NULL);
     if (!fine) return NULL;
-    tpi_release(out[3]), tpi_release(out[4]);
+    tpi_release(out[3]);
+    tpi_release(out[4]);
     *last = (state){out[1], out[2]};
     return out[0];
 }
@@ -184,8 +186,12 @@ static tp_tensor *run(cell kind, tp_tensor *input, sequence q, const state *star
     outs.n = q.steps;
     if (fine) out = tpo_cat(outs, 0);
     if (out) {
-        last->h = with_finished(tpi_retain(s.h), done), last->c = s.c ? with_finished(tpi_retain(s.c), done_c) : NULL;
-        if (!last->h || (s.c && !last->c)) drop_state(last), out = tpi_after(out, NULL);
+        last->h = with_finished(tpi_retain(s.h), done);
+        last->c = s.c ? with_finished(tpi_retain(s.c), done_c) : NULL;
+        if (!last->h || (s.c && !last->c)) {
+            drop_state(last);
+            out = tpi_after(out, NULL);
+        }
     }
     drop_state(&s);
     tpi_release(gates);
@@ -247,12 +253,14 @@ static tp_tensor *run_layer(const network *n, tp_tensor *x, sequence q, int64_t 
         state start = {tpo_select(n->h0, 0, index), n->c0 ? tpo_select(n->c0, 0, index) : NULL}, last = {NULL, NULL};
         if (start.h && (start.c || !n->c0)) sides[d] = run(n->kind, x, q, &start, &w, d == 1, &last);
         drop_state(&start);
-        finals[index] = last.h, finals_c[index] = last.c;
+        finals[index] = last.h;
+        finals_c[index] = last.c;
         fine = sides[d];
     }
     tpi_release(x);
     tp_tensor *out = !fine ? NULL : directions == 1 ? tpi_retain(sides[0]) : tpo_cat((tp_tensors){sides, 2}, -1);
-    tpi_release(sides[0]), tpi_release(sides[1]);
+    tpi_release(sides[0]);
+    tpi_release(sides[1]);
     if (out && n->train && n->dropout > 0 && layer + 1 < n->layers)
         out = tpi_after(out, tpo_dropout(out, n->dropout, true));
     return out;
@@ -269,10 +277,17 @@ static bool run_network(const network *n, tp_tensor *rows, sequence q, tp_tensor
     out[1] = x ? tpo_stack((tp_tensors){h, runs}, 0) : NULL;
     bool fine = out[1];
     if (fine && n->kind == CELL_LSTM) fine = (out[2] = tpo_stack((tp_tensors){c, runs}, 0));
-    for (int64_t i = 0; h && c && i < runs; i++) tpi_release(h[i]), tpi_release(c[i]);
+    for (int64_t i = 0; h && c && i < runs; i++) {
+        tpi_release(h[i]);
+        tpi_release(c[i]);
+    }
     if (h) tpi_delete(h, bytes);
     if (c) tpi_delete(c, bytes);
-    if (!fine) tpi_release(out[0]), tpi_release(out[1]), out[0] = out[1] = NULL;
+    if (!fine) {
+        tpi_release(out[0]);
+        tpi_release(out[1]);
+        out[0] = out[1] = NULL;
+    }
     return fine;
 }
 
@@ -284,9 +299,10 @@ static bool run_batch(network n, tp_tensor *input, bool batch_first, tp_tensor *
     tp_tensor *x = batch_first ? tpi_put(&bag, tpo_transpose(input, 0, 1)) : input;
     if (!x) return false;
     int64_t steps = x->shape[0], batch = x->shape[1];
-    if (steps < 1)
-        return tpi_release_temporaries(&bag, NULL),
-               tpi_refuse(TP_ERR_RUNTIME, "argument 'input': Expected sequence length to be larger than 0 in RNN");
+    if (steps < 1) {
+        tpi_release_temporaries(&bag, NULL);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': Expected sequence length to be larger than 0 in RNN");
+    }
     tp_tensor *rows = tpi_put(&bag, tpo_reshape(x, TP_INTS(steps * batch, x->shape[2])));
     int64_t *sizes = rows ? tpi_malloc(sizeof *sizes * (size_t)steps) : NULL;
     for (int64_t t = 0; sizes && t < steps; t++) sizes[t] = batch;
@@ -296,7 +312,10 @@ static bool run_batch(network n, tp_tensor *input, bool batch_first, tp_tensor *
     if (fine && batch_first && out[0]) out[0] = tpi_after(out[0], tpo_transpose(out[0], 0, 1));
     tpi_release_temporaries(&bag, NULL);
     if (!fine || out[0]) return fine;
-    for (int i = 1; i < (n.kind == CELL_LSTM ? 3 : 2); i++) tpi_release(out[i]), out[i] = NULL;
+    for (int i = 1; i < (n.kind == CELL_LSTM ? 3 : 2); i++) {
+        tpi_release(out[i]);
+        out[i] = NULL;
+    }
     return false;
 }
 
@@ -309,8 +328,10 @@ static bool run_packed(network n, tp_tensor *data, tp_tensor *batch_sizes, tp_te
     sequence q = {sizes->numel, (const int64_t *)(const void *)sizes->data};
     int64_t total = 0;
     bool fine = true;
-    for (int64_t t = 0; t < q.steps; t++)
-        total = tpi_size_plus(total, q.sizes[t]), fine = fine && q.sizes[t] > 0 && (!t || q.sizes[t] <= q.sizes[t - 1]);
+    for (int64_t t = 0; t < q.steps; t++) {
+        total = tpi_size_plus(total, q.sizes[t]);
+        fine = fine && q.sizes[t] > 0 && (!t || q.sizes[t] <= q.sizes[t - 1]);
+    }
     fine = (fine && data->ndim == 2 && total == data->shape[0]) ||
            tpi_refuse(TP_ERR_RUNTIME,
                       "argument 'batch_sizes': expected sizes that never grow and add up to the rows of data, got data "
@@ -388,7 +409,8 @@ bool tpi_compose_lstm_cell(tp_tensor *input, tp_tensors hx, tp_tensor *w_ih, tp_
     if (!lstm_states(hx) || !one_step(CELL_LSTM, input, hx.v[0], hx.v[1],
                                       (weights){.w_ih = w_ih, .w_hh = w_hh, .b_ih = b_ih, .b_hh = b_hh}, &s))
         return false;
-    out[0] = s.h, out[1] = s.c;
+    out[0] = s.h;
+    out[1] = s.c;
     return true;
 }
 #define CELL(name, kind)                                                                                              \

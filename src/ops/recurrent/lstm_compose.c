@@ -56,7 +56,12 @@ static bool step_again(layer *l, int64_t s) {
     tp_tensor *own = tpi_put(&bag, tpo_rnn_linear(h, l->w_hh, NULL)),
               *all = share && own ? tpi_put(&bag, add(share, own)) : NULL;
     tp_tensor *i = part(&bag, all, 0), *f = part(&bag, all, 1), *g = part(&bag, all, 2), *o = part(&bag, all, 3);
-    if (i && f && g && o) m->i = tpo_sigmoid(i), m->f = tpo_sigmoid(f), m->g = tpo_tanh(g), m->o = tpo_sigmoid(o);
+    if (i && f && g && o) {
+        m->i = tpo_sigmoid(i);
+        m->f = tpo_sigmoid(f);
+        m->g = tpo_tanh(g);
+        m->o = tpo_sigmoid(o);
+    }
     tp_tensor *kept = m->f ? tpi_put(&bag, mul(m->f, c)) : NULL,
               *new = m->i && m->g ? tpi_put(&bag, mul(m->i, m->g)) : NULL;
     m->c = kept && new ? add(kept, new) : NULL;
@@ -84,14 +89,21 @@ static tp_tensor *step_back(const layer *l, int64_t s, carried *k) {
 #undef MUL
 #undef PUT
     tpi_release_temporaries(&bag, NULL);
-    tpi_release(k->dh), tpi_release(k->dc), tpi_release(k->dw);
+    tpi_release(k->dh);
+    tpi_release(k->dc);
+    tpi_release(k->dw);
     *k = next;
     return next.dh && next.dc && next.dw ? all : tpi_after(all, NULL);
 }
 
 static void drop_moment(moment *m) {
-    tpi_release(m->i), tpi_release(m->f), tpi_release(m->g), tpi_release(m->o), tpi_release(m->c), tpi_release(m->t),
-        tpi_release(m->h);
+    tpi_release(m->i);
+    tpi_release(m->f);
+    tpi_release(m->g);
+    tpi_release(m->o);
+    tpi_release(m->c);
+    tpi_release(m->t);
+    tpi_release(m->h);
 }
 
 static bool by_formula(layer *l, carried *k, tp_tensor **out) {
@@ -102,7 +114,8 @@ static bool by_formula(layer *l, carried *k, tp_tensor **out) {
     for (int64_t s = 0; fine && s < l->steps; s++) fine = step_again(l, s);
     for (int64_t s = l->steps - 1; fine && s >= 0; s--) {
         tp_tensor *back = step_back(l, s, k);
-        each.v[l->reverse ? l->steps - 1 - s : s] = back, fine = back;
+        each.v[l->reverse ? l->steps - 1 - s : s] = back;
+        fine = back;
     }
     out[0] = fine ? tpo_cat(each, 0) : NULL;
     for (int64_t s = 0; l->at && each.v && s < l->steps; s++) {
@@ -111,8 +124,15 @@ static bool by_formula(layer *l, carried *k, tp_tensor **out) {
     }
     if (l->at) tpi_delete(l->at, bytes);
     if (each.v) tpi_delete(each.v, list);
-    if (!out[0]) return tpi_release(k->dh), tpi_release(k->dc), tpi_release(k->dw), false;
-    out[1] = k->dh, out[2] = k->dc, out[3] = k->dw;
+    if (!out[0]) {
+        tpi_release(k->dh);
+        tpi_release(k->dc);
+        tpi_release(k->dw);
+        return false;
+    }
+    out[1] = k->dh;
+    out[2] = k->dc;
+    out[3] = k->dw;
     return true;
 }
 

@@ -59,7 +59,8 @@ static bool launch(const layer *l, const tpi_gpu_site *site, int count, tp_tenso
     int width = (int)l->width;
     tpi_gpu_arg args[9];
     for (int i = 0; i < count; i++) args[i] = TPI_GPU_PTR(t[i]->data);
-    args[count] = TPI_GPU_VAL(n), args[count + 1] = TPI_GPU_VAL(width);
+    args[count] = TPI_GPU_VAL(n);
+    args[count + 1] = TPI_GPU_VAL(width);
     return kernel && tpi_gpu_launch(l->device, kernel, tpi_ceil_div(n, 128), 128, 0, count + 2, args);
 }
 
@@ -73,8 +74,11 @@ static bool step(const layer *l, int64_t s, tp_tensor *acts, tp_tensor *cells, t
                  tp_tensor **c) {
     tp_tensor *a = rows_of(l, acts, s), *k = rows_of(l, cells, s), *o = rows_of(l, out, s);
     bool ok = a && k && o && times_weight(l, true, *h, a, 1) && launch(l, &step_site, 4, (tp_tensor *[]){a, *c, k, o});
-    tpi_release(a), tpi_release(*h), tpi_release(*c);
-    *h = o, *c = k;
+    tpi_release(a);
+    tpi_release(*h);
+    tpi_release(*c);
+    *h = o;
+    *c = k;
     return ok;
 }
 
@@ -88,10 +92,19 @@ tpi_served tpi_gpu_lstm_layer(tp_tensor *gates, tp_tensor *h0, tp_tensor *c0, tp
     l.w_hh = tpi_contiguous_data(w_hh);
     bool ok = h && c && acts && o && cells && l.w_hh;
     for (int64_t s = 0; s < steps && ok; s++) ok = step(&l, s, acts, cells, o, &h, &c);
-    out[0] = o, out[1] = ok ? copy_of(h) : NULL, out[2] = ok ? copy_of(c) : NULL, out[3] = acts, out[4] = cells;
-    tpi_release(h), tpi_release(c), tpi_release(l.w_hh);
+    out[0] = o;
+    out[1] = ok ? copy_of(h) : NULL;
+    out[2] = ok ? copy_of(c) : NULL;
+    out[3] = acts;
+    out[4] = cells;
+    tpi_release(h);
+    tpi_release(c);
+    tpi_release(l.w_hh);
     ok = ok && out[1] && out[2];
-    for (int i = 0; i < 5 && !ok; i++) tpi_release(out[i]), out[i] = NULL;
+    for (int i = 0; i < 5 && !ok; i++) {
+        tpi_release(out[i]);
+        out[i] = NULL;
+    }
     return tpi_serve_if(ok);
 }
 
@@ -124,7 +137,11 @@ static bool step_back(const layer *l, int64_t s, tp_tensor *acts, tp_tensor *cel
               *before = s ? rows_of(l, cells, s - 1) : tpi_retain(c0);
     bool ok = a && k && g && d && before && launch(l, &back_site, 7, (tp_tensor *[]){a, before, k, g, dh, dc, d}) &&
               times_weight(l, false, d, dh, 0);
-    tpi_release(a), tpi_release(k), tpi_release(g), tpi_release(d), tpi_release(before);
+    tpi_release(a);
+    tpi_release(k);
+    tpi_release(g);
+    tpi_release(d);
+    tpi_release(before);
     return ok;
 }
 
@@ -149,7 +166,13 @@ tpi_served tpi_gpu_lstm_layer_back(tp_tensor *grad_output, tp_tensor *grad_h, tp
                             o->data + (reverse ? l.batch * l.width * item : 0), 1, dw);
     tp_tensor *held[] = {h, c, o, a, k, g, l.w_hh};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) tpi_release(held[i]);
-    out[0] = dgates, out[1] = dh, out[2] = dc, out[3] = dw;
-    for (int i = 0; i < 4 && !ok; i++) tpi_release(out[i]), out[i] = NULL;
+    out[0] = dgates;
+    out[1] = dh;
+    out[2] = dc;
+    out[3] = dw;
+    for (int i = 0; i < 4 && !ok; i++) {
+        tpi_release(out[i]);
+        out[i] = NULL;
+    }
     return tpi_serve_if(ok);
 }

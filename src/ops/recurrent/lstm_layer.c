@@ -82,7 +82,8 @@ static void forward_task(int64_t task, void *context) {
          (float *)(void *)out);
         else TPI_ISA_PICK(tpi_lstm_step_f64)(rows, l->width, (double *)(void *)acts, (const double *)(const void *)c,
                                              (double *)(void *)cells, (double *)(void *)out);
-        h = out, c = cells;
+        h = out;
+        c = cells;
     }
 }
 
@@ -163,13 +164,27 @@ bool tpi_native_lstm_layer(tp_tensor *gates, tp_tensor *h0, tp_tensor *c0, tp_te
     bool fine = h && c && w && o && cells && acts && tpi_copy_data(acts, gates);
     if (fine) {
         layer l = layer_of(gates, h0, w, steps, reverse);
-        l.h0 = h->data, l.c0 = c->data, l.acts = acts->data, l.cells = cells->data, l.out = o->data;
+        l.h0 = h->data;
+        l.c0 = c->data;
+        l.acts = acts->data;
+        l.cells = cells->data;
+        l.out = o->data;
         fine = pack_weight(&l, true);
-        if (fine) run(&l, forward_task), last = last_of(&l, l.out, gates), last_c = last_of(&l, l.cells, gates);
+        if (fine) {
+            run(&l, forward_task);
+            last = last_of(&l, l.out, gates);
+            last_c = last_of(&l, l.cells, gates);
+        }
         fine = fine && last && last_c;
     }
-    tpi_release(h), tpi_release(c), tpi_release(w);
-    out[0] = o, out[1] = last, out[2] = last_c, out[3] = acts, out[4] = cells;
+    tpi_release(h);
+    tpi_release(c);
+    tpi_release(w);
+    out[0] = o;
+    out[1] = last;
+    out[2] = last_c;
+    out[3] = acts;
+    out[4] = cells;
     for (int i = 0; i < 5 && !fine; i++) tpi_release(out[i]);
     return fine;
 }
@@ -212,8 +227,14 @@ bool tpi_native_lstm_layer_back(tp_tensor *grad_output, tp_tensor *grad_h, tp_te
     bool fine = h && c && w && g && dgates && dh && dc && dw && o && a && k;
     if (fine) {
         layer l = layer_of(acts, h0, w, steps, reverse);
-        l.h0 = h->data, l.c0 = c->data, l.acts = a->data, l.cells = k->data, l.grad = g->data, l.dgates = dgates->data,
-        l.dh = dh->data, l.dc = dc->data;
+        l.h0 = h->data;
+        l.c0 = c->data;
+        l.acts = a->data;
+        l.cells = k->data;
+        l.grad = g->data;
+        l.dgates = dgates->data;
+        l.dh = dh->data;
+        l.dc = dc->data;
         fine = pack_weight(&l, false);
         if (fine) {
             run(&l, backward_task);
@@ -223,8 +244,17 @@ bool tpi_native_lstm_layer_back(tp_tensor *grad_output, tp_tensor *grad_h, tp_te
                                o->data + (reverse ? l.batch * l.width * l.item : 0), true, dw);
         }
     }
-    tpi_release(h), tpi_release(c), tpi_release(w), tpi_release(g), tpi_release(o), tpi_release(a), tpi_release(k);
-    out[0] = dgates, out[1] = dh, out[2] = dc, out[3] = dw;
+    tpi_release(h);
+    tpi_release(c);
+    tpi_release(w);
+    tpi_release(g);
+    tpi_release(o);
+    tpi_release(a);
+    tpi_release(k);
+    out[0] = dgates;
+    out[1] = dh;
+    out[2] = dc;
+    out[3] = dw;
     for (int i = 0; i < 4 && !fine; i++) tpi_release(out[i]);
     return fine;
 }

@@ -32,7 +32,9 @@ tp_tensor *tpi_compose_value_selecting_backward(tp_tensor *grad, int64_t dim, tp
               *k = keepdim ? tpi_retain(indices) : tpo_unsqueeze(indices, d);
     tp_tensor *zeros = g && k ? tpo_zeros(size, (tp_dtype)grad->dtype, tpi_device(grad)) : NULL;
     if (zeros) r = tpo_scatter(zeros, d, k, g);
-    tp_release(g), tp_release(k), tp_release(zeros);
+    tp_release(g);
+    tp_release(k);
+    tp_release(zeros);
     return r;
 }
 

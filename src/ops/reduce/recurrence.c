@@ -52,7 +52,10 @@ static tp_tensor *run(tp_tensor *decay, tp_tensor *input, int dim, bool reverse,
         tpi_parallel_for(out->numel / (r.n * r.inner), out->numel * (int64_t)tpi_itemsize(out) >= TPI_WORTH_BYTES,
                          run_outer, &r);
     }
-    tpi_release(xc), tpi_release(dc), tpi_release(x), tpi_release(d);
+    tpi_release(xc);
+    tpi_release(dc);
+    tpi_release(x);
+    tpi_release(d);
     return out;
 }
 

@@ -2,6 +2,7 @@
  * calls of other operators. They differentiate themselves. */
 #include <math.h>
 #include <string.h>
+#include "autograd/node.h"
 #include "ops/temporaries.h"
 #include "ops/native.h"
 #include "ops/compute_dtype.h"
@@ -10,18 +11,35 @@
 
 /* ---- interpolate ---- */
 
-/* The per-axis method of a mode, which must fit the number of spatial dims; NULL and an error if it does not. */
-static const char *method_of(const char *mode, int n) {
-    static const struct {
-        const char *mode, *method;
-        int dims;
-    } known[] = {{"nearest", "nearest", 0},  {"nearest-exact", "nearest-exact", 0},
-                 {"linear", "linear", 1},    {"bilinear", "linear", 2},
-                 {"trilinear", "linear", 3}, {"bicubic", "cubic", 2},
-                 {"lanczos", "lanczos", 2}};
+/* A mode: its method along each axis, how many spatial dims it is for (0: any), and PyTorch's names of its nodes, by
+ * the number of dims. */
+typedef struct resampling {
+    const char *mode, *method;
+    int dims;
+    const char *nodes[3], *antialiased;
+} resampling;
+
+/* The mode of a name, which must fit the number of spatial dims; NULL and an error if it does not. */
+static const resampling *resampling_of(const char *mode, int n) {
+    static const resampling known[] = {
+        {"nearest",
+         "nearest",
+         0,
+         {"UpsampleNearest1DBackward0", "UpsampleNearest2DBackward0", "UpsampleNearest3DBackward0"},
+         NULL},
+        {"nearest-exact",
+         "nearest-exact",
+         0,
+         {"UpsampleNearestExact1DBackward0", "UpsampleNearestExact2DBackward0", "UpsampleNearestExact3DBackward0"},
+         NULL},
+        {"linear", "linear", 1, {"UpsampleLinear1DBackward0"}, NULL},
+        {"bilinear", "linear", 2, {NULL, "UpsampleBilinear2DBackward0"}, "UpsampleBilinear2DAaBackward0"},
+        {"trilinear", "linear", 3, {NULL, NULL, "UpsampleTrilinear3DBackward0"}, NULL},
+        {"bicubic", "cubic", 2, {NULL, "UpsampleBicubic2DBackward0"}, "UpsampleBicubic2DAaBackward0"},
+        {"lanczos", "lanczos", 2, {NULL, NULL}, "UpsampleLanczos2DAaBackward0"}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(mode, known[i].mode)) continue;
-        if (known[i].dims == 0 || known[i].dims == n) return known[i].method;
+        if (known[i].dims == 0 || known[i].dims == n) return &known[i];
         return tpi_fail(TP_ERR_MISSING, "argument 'mode': Got %dD input, but %s mode needs %dD input", n + 2, mode,
                         known[i].dims + 2);
     }
@@ -89,12 +107,18 @@ tp_tensor *tpi_compose_interpolate(tp_tensor *input, tp_ints size, tp_floats sca
                         tpi_shape_text(tp_ints_view(input->shape + 2, n)), tpi_shape_text(size));
     if (size.v ? !tpi_expand_ints("size", size, n, NULL, out) : !scaled_sizes(input, n, scale_factor, out, each))
         return NULL;
-    if (!strcmp(mode, "area")) return tpo_adaptive_avg_pool(input, tp_ints_view(out, n), n);
-    const char *method = method_of(mode, n);
+    const tp_ints sizes = tp_ints_view(out, n);
+    if (!strcmp(mode, "area"))
+        return (n == 1   ? tpo_adaptive_avg_pool1d
+                : n == 2 ? tpo_adaptive_avg_pool2d
+                         : tpo_adaptive_avg_pool3d)(input, sizes);
+    const resampling *how = resampling_of(mode, n);
+    if (!how) return NULL;
     bool placed = !size.v && recompute != 1;
-    return method ? tpo_resample(input, tp_ints_view(out, n), method, align_corners == 1, antialias,
-                                 placed ? (tp_floats){each, n} : tp_no_floats())
-                  : NULL;
+    tp_tensor *result = tpo_resample(input, sizes, how->method, align_corners == 1, antialias,
+                                     placed ? (tp_floats){each, n} : tp_no_floats());
+    if (result) tpi_node_rename(result, input, antialias ? how->antialiased : how->nodes[n - 1]);
+    return result;
 }
 
 /* ---- Sampling ---- */
@@ -113,7 +137,8 @@ tp_tensor *tpi_compose_grid_sample(tp_tensor *input, tp_tensor *grid, const char
                                                                                                 "reflection"};
     int64_t m = choice_of(mode, modes, 3, "mode"),
             p = m < 0 ? -1 : choice_of(padding_mode, paddings, 3, "padding_mode");
-    return p < 0 ? NULL : tpo_grid_sampler(input, grid, m, p, align_corners);
+    if (p < 0) return NULL;
+    return (input->ndim == 5 ? tpo_grid_sampler_3d : tpo_grid_sampler_2d)(input, grid, m, p, align_corners);
 }
 
 tp_tensor *tpi_compose_affine_grid(tp_tensor *theta, tp_ints size, bool align_corners) {
@@ -150,8 +175,14 @@ tp_tensor *tpi_compose_affine_grid(tp_tensor *theta, tp_ints size, bool align_co
 static tp_tensor *rearrange(tp_tensor *self, int lead, const int64_t *middle, const int64_t *order, int n,
                             const int64_t *last, int last_n) {
     int64_t shape[TP_MAX_DIMS], dims[TP_MAX_DIMS];
-    for (int i = 0; i < lead; i++) shape[i] = self->shape[i], dims[i] = i;
-    for (int i = 0; i < n; i++) shape[lead + i] = middle[i], dims[lead + i] = lead + order[i];
+    for (int i = 0; i < lead; i++) {
+        shape[i] = self->shape[i];
+        dims[i] = i;
+    }
+    for (int i = 0; i < n; i++) {
+        shape[lead + i] = middle[i];
+        dims[lead + i] = lead + order[i];
+    }
     tpi_temporaries bag = {0};
     tp_tensor *wide = tpi_put(&bag, tpo_reshape(self, tp_ints_view(shape, lead + n)));
     tp_tensor *turned = tpi_put(&bag, wide ? tpo_permute(wide, tp_ints_view(dims, lead + n)) : NULL);

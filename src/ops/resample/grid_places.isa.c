@@ -14,8 +14,10 @@ static inline void axis(double at, double n, bool align, bool border, int32_t *l
     const double lost = pixel - pixel; /* 0 or NaN */
     pixel = pixel > -2 && pixel < n + 1 ? pixel : -2;
     double floored = floor(pixel);
-    *low = (int32_t)floored, *part = (float)(pixel - floored + lost);
-    *in = -(floored >= 0 && floored < n), *in_next = -(floored >= -1 && floored < n - 1);
+    *low = (int32_t)floored;
+    *part = (float)(pixel - floored + lost);
+    *in = -(floored >= 0 && floored < n);
+    *in_next = -(floored >= -1 && floored < n - 1);
 }
 
 void TPI_ISA(tpi_grid_find)(int64_t n, const float *restrict grid, int64_t height, int64_t width, bool align,

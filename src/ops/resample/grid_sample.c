@@ -31,7 +31,10 @@ static void set(const job *j, char *data, int64_t i, double v) { tpi_compute_set
 static double inside(const job *j, double at, int64_t n, double *slope) {
     if (j->padding == REFLECTION) {
         double low = j->align ? 0 : -0.5, span = j->align ? (double)(n - 1) : (double)n;
-        if (span <= 0) return *slope = 0, 0;
+        if (span <= 0) {
+            *slope = 0;
+            return 0;
+        }
         double from = at - low, sign = from < 0 ? -1 : 1;
         from = fabs(from);
         double extra = fmod(from, span);
@@ -41,9 +44,18 @@ static double inside(const job *j, double at, int64_t n, double *slope) {
     }
     if (j->padding == ZEROS) return at;
     double last = (double)(n - 1); /* at a border the gradient is zero, as PyTorch has it, and NaN is at one */
-    if (at != at) return *slope = 0, j->dims == 2 ? 0 : last;
-    if (at <= 0) return *slope = 0, 0;
-    if (at >= last) return *slope = 0, last;
+    if (at != at) {
+        *slope = 0;
+        return j->dims == 2 ? 0 : last;
+    }
+    if (at <= 0) {
+        *slope = 0;
+        return 0;
+    }
+    if (at >= last) {
+        *slope = 0;
+        return last;
+    }
     return at;
 }
 
@@ -64,8 +76,12 @@ static double cubic_weight(double x, double *slope) {
     const double a = -0.75;
     double s = x < 0 ? -1 : 1;
     x = fabs(x);
-    if (x <= 1) return *slope = s * ((3 * (a + 2)) * x - 2 * (a + 3)) * x, ((a + 2) * x - (a + 3)) * x * x + 1;
-    return *slope = s * ((3 * a * x - 10 * a) * x + 8 * a), ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+    if (x <= 1) {
+        *slope = s * ((3 * (a + 2)) * x - 2 * (a + 3)) * x;
+        return ((a + 2) * x - (a + 3)) * x * x + 1;
+    }
+    *slope = s * ((3 * a * x - 10 * a) * x + 8 * a);
+    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
 }
 
 /* The neighbours along an axis of n pixels for grid coordinate `at`; returns how many. */
@@ -246,7 +262,8 @@ static bool split(job *j, const tp_tensor *input, const tp_tensor *grid, int64_t
                .in = {1, 1, 1},
                .out = {1, 1, 1}};
     for (int i = 0; i < n; i++) {
-        j->in[3 - n + i] = input->shape[2 + i], j->out[3 - n + i] = grid->shape[1 + i];
+        j->in[3 - n + i] = input->shape[2 + i];
+        j->out[3 - n + i] = grid->shape[1 + i];
         if (input->shape[2 + i] < 1)
             return tpi_refuse(TP_ERR_RUNTIME,
                               "argument 'input': grid_sampler(): expected input to have non-empty spatial dimensions, "
@@ -266,11 +283,14 @@ tp_tensor *tpi_native_grid_sampler(tp_tensor *input, tp_tensor *grid, int64_t mo
     tp_tensor *x = tpi_to_compute(input, j.dtype), *g = tpi_to_compute(grid, j.dtype),
               *y = x && g ? tpi_empty(tp_ints_view(shape, j.dims + 2), j.dtype, tpi_device(input)) : NULL;
     if (y && y->numel > 0) {
-        j.x = x->data, j.grid = g->data, j.y = y->data;
+        j.x = x->data;
+        j.grid = g->data;
+        j.y = y->data;
         tpi_parallel_for(j.images * tpi_ceil_div(j.out[0] * j.out[1] * j.out[2], RUN), y->numel > 4096, run_of_places,
                          &j);
     }
-    tpi_release(x), tpi_release(g);
+    tpi_release(x);
+    tpi_release(g);
     return tpi_from_compute_like(y, (tp_dtype)input->dtype, input);
 }
 
@@ -285,14 +305,26 @@ bool tpi_native_grid_sampler_backward(tp_tensor *grad, tp_tensor *input, tp_tens
     if (dgrid) {
         memset(dx->data, 0, (size_t)dx->numel * tpi_itemsize(dx));
         memset(dgrid->data, 0, (size_t)dgrid->numel * tpi_itemsize(dgrid));
-        j.x = x->data, j.grid = p->data, j.grad = g->data, j.dx = dx->data, j.dgrid = dgrid->data;
+        j.x = x->data;
+        j.grid = p->data;
+        j.grad = g->data;
+        j.dx = dx->data;
+        j.dgrid = dgrid->data;
         tpi_parallel_for(j.images, g->numel > 4096, image_task, &j);
     }
-    tpi_release(x), tpi_release(p), tpi_release(g);
-    if (!dgrid) return tpi_release(dx), false;
-    out[0] = tpi_from_compute(dx, (tp_dtype)input->dtype), out[1] = tpi_from_compute(dgrid, (tp_dtype)grid->dtype);
+    tpi_release(x);
+    tpi_release(p);
+    tpi_release(g);
+    if (!dgrid) {
+        tpi_release(dx);
+        return false;
+    }
+    out[0] = tpi_from_compute(dx, (tp_dtype)input->dtype);
+    out[1] = tpi_from_compute(dgrid, (tp_dtype)grid->dtype);
     if (out[0] && out[1]) return true;
-    return tpi_release(out[0]), tpi_release(out[1]), false;
+    tpi_release(out[0]);
+    tpi_release(out[1]);
+    return false;
 }
 
 /* The grid of affine_grid for the identity: (places, dims + 1) with a last column of ones; the last spatial dim's

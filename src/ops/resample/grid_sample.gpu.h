@@ -55,12 +55,18 @@ INLINE void neighbours(A at, int n, tap_t *t) {
         t[i].index = index_at(brought_inside(place, n, &none), n);
     }
 #elif MODE == 1
-    t[0].index = index_at(rint(brought_inside(pixel, n, &slope)), n), t[0].weight = 1, t[0].slope = 0;
+    t[0].index = index_at(rint(brought_inside(pixel, n, &slope)), n);
+    t[0].weight = 1;
+    t[0].slope = 0;
 #else
     pixel = brought_inside(pixel, n, &slope);
     const A low = floor(pixel);
-    t[0].index = index_at(low, n), t[0].weight = 1 - (pixel - low), t[0].slope = -slope;
-    t[1].index = index_at(low + 1, n), t[1].weight = pixel - low, t[1].slope = slope;
+    t[0].index = index_at(low, n);
+    t[0].weight = 1 - (pixel - low);
+    t[0].slope = -slope;
+    t[1].index = index_at(low + 1, n);
+    t[1].weight = pixel - low;
+    t[1].slope = slope;
 #endif
 }
 
@@ -71,7 +77,9 @@ INLINE void all_neighbours(GLOBAL const T_X *at, const grid_t *g, tap_t *x, tap_
 #if DIMS == 3
     neighbours(GET_X(at[2]), g->in[0], z);
 #else
-    z[0].index = 0, z[0].weight = 1, z[0].slope = 0;
+    z[0].index = 0;
+    z[0].weight = 1;
+    z[0].slope = 0;
 #endif
 }
 #define EACH_NEIGHBOUR                  \

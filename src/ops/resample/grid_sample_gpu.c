@@ -24,7 +24,10 @@ typedef struct call {
     tp_tensor *x, *grid; /* contiguous, owned */
 } call;
 
-static void drop(call *c) { tpi_release(c->x), tpi_release(c->grid); }
+static void drop(call *c) {
+    tpi_release(c->x);
+    tpi_release(c->grid);
+}
 
 /* What does not fit, or is wrong, is the CPU's. */
 static bool prepare(call *c, tp_tensor *input, tp_tensor *grid, int64_t mode, int64_t padding, bool align) {
@@ -45,12 +48,14 @@ static bool prepare(call *c, tp_tensor *input, tp_tensor *grid, int64_t mode, in
                 .dtype = (tp_dtype)input->dtype};
     for (int i = 0; i < n; i++) {
         if (input->shape[2 + i] > INT32_MAX / 2) return false;
-        c->g.in[3 - n + i] = (int)input->shape[2 + i], c->g.positions *= grid->shape[1 + i],
-                        c->size *= input->shape[2 + i];
+        c->g.in[3 - n + i] = (int)input->shape[2 + i];
+        c->g.positions *= grid->shape[1 + i];
+        c->size *= input->shape[2 + i];
     }
     int count = mode == 2 ? 4 : mode == 1 ? 1 : 2;
     c->taps = count * count * (n == 3 ? count : 1);
-    c->x = tpi_contiguous_data(input), c->grid = tpi_contiguous_data(grid);
+    c->x = tpi_contiguous_data(input);
+    c->grid = tpi_contiguous_data(grid);
     return c->x && c->grid;
 }
 
@@ -109,7 +114,8 @@ static tp_tensor *input_gradient(const call *c, tp_tensor *g, const tp_tensor *i
     tp_tensor *dx = planes ? tpi_empty(tpi_shape(input), c->dtype, c->device) : NULL,
               *flat = dx ? tpi_put(&bag, tpo_reshape(dx, TP_INTS(c->images, c->g.channels, c->size))) : NULL;
     ok = flat && tpi_copy_data(flat, planes);
-    tpi_release(numbers), tpi_release(weights);
+    tpi_release(numbers);
+    tpi_release(weights);
     tpi_release_temporaries(&bag, NULL);
     return ok ? tpi_from_compute_like(dx, c->dtype, input) : tpi_after(dx, NULL);
 }
@@ -131,12 +137,14 @@ tpi_served tpi_gpu_grid_sampler_backward(tp_tensor *grad, tp_tensor *input, tp_t
                                 TPI_GPU_VAL(n)};
     ok = kernel && tpi_gpu_launch(c.device, kernel, tpi_gpu_blocks(n), 256, 0, 6, args);
     tp_tensor *dx = ok ? input_gradient(&c, g, input) : NULL;
-    tpi_release(alone), tpi_release(g);
+    tpi_release(alone);
+    tpi_release(g);
     drop(&c);
     if (!dx) {
         tpi_release(dgrid);
         return tpi_not_served();
     }
-    out[0] = dx, out[1] = dgrid;
+    out[0] = dx;
+    out[1] = dgrid;
     return TPI_SERVED;
 }

@@ -41,7 +41,8 @@ static void antialiased(const tpi_resample_kind *k, tpi_taps *t, double each, in
     double support = tpi_resample_reach(k, each), center = each * ((double)o + 0.5), inverse = each >= 1 ? 1 / each : 1,
            total = 0;
     int64_t first = (int64_t)(center - support + 0.5), last = (int64_t)(center + support + 0.5);
-    first = first < 0 ? 0 : first, last = last > t->in ? t->in : last;
+    first = first < 0 ? 0 : first;
+    last = last > t->in ? t->in : last;
     double *w = t->weight + o * t->width;
     for (int64_t i = 0; i < last - first && i < t->width; i++) {
         t->index[o * t->width + i] = first + i;
@@ -72,12 +73,16 @@ static void place(const tpi_resample_kind *k, tpi_taps *t, double each, int64_t 
         low = clamp(low, t->in);
         double part = as(k, at - (double)low);
         part = part < 0 ? 0 : part > 1 ? 1 : part;
-        index[0] = low, index[1] = clamp(low + 1, t->in);
-        w[0] = as(k, 1 - part), w[1] = part;
+        index[0] = low;
+        index[1] = clamp(low + 1, t->in);
+        w[0] = as(k, 1 - part);
+        w[1] = part;
         return;
     }
     double part = as(k, at - (double)low), a = -0.75;
-    w[0] = cubic_far(part + 1, a), w[1] = cubic_near(part, a), w[2] = cubic_near(1 - part, a),
+    w[0] = cubic_far(part + 1, a);
+    w[1] = cubic_near(part, a);
+    w[2] = cubic_near(1 - part, a);
     w[3] = cubic_far(2 - part, a);
     for (int i = 0; i < 4; i++) index[i] = clamp(low - 1 + i, t->in);
 }
@@ -88,7 +93,9 @@ static void free_plan(plan *p) {
 }
 
 int64_t tpi_resample_width(const tpi_resample_kind *k, double each) {
-    return k->nearest ? 1 : k->antialias ? tpi_whole(2 * ceil(tpi_resample_reach(k, each)) + 1) : k->cubic ? 4 : 2;
+    if (k->nearest) return 1;
+    if (k->antialias) return tpi_whole(2 * ceil(tpi_resample_reach(k, each)) + 1);
+    return k->cubic ? 4 : 2;
 }
 
 /* PyTorch's CPU keeps the weights of 16-bit inputs in their dtype, but for bilinear ones and for gradients. */
@@ -107,9 +114,14 @@ static bool make_plan(plan *p, const tpi_resample_kind *k, int64_t in, int64_t o
     int64_t width = tpi_resample_width(k, each);
     p->taps = (tpi_taps){.in = in, .out = out, .width = width};
     p->index_bytes = p->weight_bytes = tpi_size_bytes(tpi_size_times(out, width), sizeof(int64_t));
-    p->taps.index = tpi_alloc(p->index_bytes), p->taps.weight = tpi_alloc(p->weight_bytes);
-    if (!p->taps.index || !p->taps.weight) return free_plan(p), false;
-    memset(p->taps.index, 0, p->index_bytes), memset(p->taps.weight, 0, p->weight_bytes);
+    p->taps.index = tpi_alloc(p->index_bytes);
+    p->taps.weight = tpi_alloc(p->weight_bytes);
+    if (!p->taps.index || !p->taps.weight) {
+        free_plan(p);
+        return false;
+    }
+    memset(p->taps.index, 0, p->index_bytes);
+    memset(p->taps.weight, 0, p->weight_bytes);
     for (int64_t o = 0; o < out; o++) place(k, &p->taps, each, o);
     return true;
 }
@@ -216,8 +228,10 @@ static tp_tensor *resample(tp_tensor *t, tp_ints input_shape, tp_ints output_siz
         int dim = back ? 2 + i : 1 + n - i; /* forward from the last dim on, back from the first */
         plan p;
         if (!make_plan(&p, &k, input_shape.v[dim], output_size.v[dim - 2],
-                       scales.v && dim - 2 < scales.n ? scales.v[dim - 2] : TP_NO_FLOAT))
-            return tpi_release(x), NULL;
+                       scales.v && dim - 2 < scales.n ? scales.v[dim - 2] : TP_NO_FLOAT)) {
+            tpi_release(x);
+            return NULL;
+        }
         if (narrow_weights) round_weights(&k, &p.taps, (tp_dtype)t->dtype);
         x = along(x, dim, &p.taps, back);
         if (x && bytes) round_to_bytes(x);

@@ -67,15 +67,19 @@ static bool prepare(call *c, tp_tensor *t, tp_ints shape, tp_ints size, const ch
     *c = (call){.device = tpi_device(t), .wide = t->dtype == TP_FLOAT64, .back = back, .dims = (int)size.n};
     if ((!tpi_gpu_floats(t) && t->dtype != TP_UINT8) || !t->numel || size.n < 1 || size.n > 3 || shape.n != size.n + 2)
         return false;
-    if (!tpi_resample_read(&c->kind, mode, align_corners, antialias, !c->wide)) return tp_error_clear(), false;
+    if (!tpi_resample_read(&c->kind, mode, align_corners, antialias, !c->wide)) {
+        tp_error_clear();
+        return false;
+    }
     if (c->kind.lanczos) return false;
     for (int i = 0; i < c->dims; i++) {
         if (size.v[i] < 1 || shape.v[2 + i] < 1 || size.v[i] > INT32_MAX / 4 || shape.v[2 + i] > INT32_MAX / 4)
             return false;
         axis *a = &c->axes[i];
-        a->in = (int)shape.v[2 + i], a->out = (int)size.v[i];
+        a->in = (int)shape.v[2 + i];
+        a->out = (int)size.v[i];
         a->each = tpi_resample_step(&c->kind, a->in, a->out, scales.v && i < scales.n ? scales.v[i] : TP_NO_FLOAT);
-        a->reach = tpi_resample_reach(&c->kind, a->each),
+        a->reach = tpi_resample_reach(&c->kind, a->each);
         a->width = antialias ? (int)tpi_resample_width(&c->kind, a->each) : 1;
     }
     return true;
@@ -103,7 +107,7 @@ static tp_tensor *direct(const call *c, tp_tensor *self, tp_ints shape) {
 /* The filter's places and weights along a dim. */
 static bool make_table(const call *c, const axis *a, tp_tensor **first, tp_tensor **weights) {
     tp_dtype compute = c->wide ? TP_FLOAT64 : TP_FLOAT32;
-    *first = tpi_empty(TP_INTS(a->out), TP_INT32, c->device),
+    *first = tpi_empty(TP_INTS(a->out), TP_INT32, c->device);
     *weights = *first ? tpi_empty(TP_INTS(a->out, a->width), compute, c->device) : NULL;
     tpi_gpu_function *kernel = *weights ? kernel_of(c, &table_site, compute, compute, 0, false) : NULL;
     packed room;
@@ -135,7 +139,9 @@ static tp_tensor *along(const call *c, tp_tensor *x, int dim, tp_dtype dtype) {
                                 TPI_GPU_VAL(n),
                                 TPI_GPU_VAL(narrow)};
     ok = kernel && tpi_gpu_launch(c->device, kernel, tpi_gpu_blocks(n), 256, 0, 7, args);
-    tpi_release(x), tpi_release(first), tpi_release(weights);
+    tpi_release(x);
+    tpi_release(first);
+    tpi_release(weights);
     return ok ? y : tpi_after(y, NULL);
 }
 

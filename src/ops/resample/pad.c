@@ -63,18 +63,31 @@ tp_tensor *tpi_native_constant_pad_nd(tp_tensor *self, tp_ints pad, tp_scalar va
         tp_tensor *inner = tpi_alias(out, out->ndim, size, out->strides, to),
                   *part = tpi_alias(self, self->ndim, size, self->strides, from);
         ok = inner && part && tpi_copy_data(inner, part);
-        tpi_release(inner), tpi_release(part);
+        tpi_release(inner);
+        tpi_release(part);
     }
-    if (!ok) return tpi_release(out), NULL;
+    if (!ok) {
+        tpi_release(out);
+        return NULL;
+    }
     return out;
 }
 
 /* ---- By index ---- */
 
 bool tpi_pad_mode_of(const char *text, tpi_pad_mode *mode) {
-    if (!strcmp(text, "reflect")) return *mode = TPI_PAD_REFLECT, true;
-    if (!strcmp(text, "replicate")) return *mode = TPI_PAD_REPLICATE, true;
-    if (!strcmp(text, "circular")) return *mode = TPI_PAD_CIRCULAR, true;
+    if (!strcmp(text, "reflect")) {
+        *mode = TPI_PAD_REFLECT;
+        return true;
+    }
+    if (!strcmp(text, "replicate")) {
+        *mode = TPI_PAD_REPLICATE;
+        return true;
+    }
+    if (!strcmp(text, "circular")) {
+        *mode = TPI_PAD_CIRCULAR;
+        return true;
+    }
     return tpi_refuse(TP_ERR_MISSING, "argument 'mode': Unrecognised padding mode %s", text);
 }
 
@@ -186,8 +199,10 @@ static int64_t *tables(job *j, tp_ints shape, tp_ints pad, tpi_pad_mode m, size_
             j->planes *= shape.v[i];
             continue;
         }
-        left[at] = left_of(pad, (int)shape.n, (int)i), right[at] = right_of(pad, (int)shape.n, (int)i);
-        j->in[at] = shape.v[i], j->out[at] = padded_size(shape.v[i], left[at], right[at]);
+        left[at] = left_of(pad, (int)shape.n, (int)i);
+        right[at] = right_of(pad, (int)shape.n, (int)i);
+        j->in[at] = shape.v[i];
+        j->out[at] = padded_size(shape.v[i], left[at], right[at]);
     }
     *bytes = tpi_size_bytes(tpi_size_plus(tpi_size_plus(j->out[0], j->out[1]), tpi_size_times(2, j->out[2])),
                             sizeof(int64_t));
@@ -212,7 +227,8 @@ tp_tensor *tpi_native_pad_index(tp_tensor *self, tp_ints pad, const char *mode_t
     tp_tensor *x = block ? tpi_contiguous_data(self) : NULL,
               *out = x ? tpi_empty(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self)) : NULL;
     if (out) {
-        j.small = x->data, j.large = out->data;
+        j.small = x->data;
+        j.large = out->data;
         if (out->numel > 0) tpi_parallel_for(j.planes, out->numel > 16384, forward_plane, &j);
     }
     tpi_release(x);
@@ -235,7 +251,8 @@ tp_tensor *tpi_native_pad_index_backward(tp_tensor *grad, tp_ints input_shape, t
     tp_tensor *g = block ? tpi_to_compute(grad, compute) : NULL,
               *out = g ? tpi_empty(input_shape, compute, tpi_device(grad)) : NULL;
     if (out) {
-        j.large = g->data, j.back = out->data;
+        j.large = g->data;
+        j.back = out->data;
         memset(out->data, 0, (size_t)out->numel * tpi_itemsize(out));
         if (g->numel > 0) tpi_parallel_for(j.planes, g->numel > 16384, backward_plane, &j);
     }

@@ -56,7 +56,8 @@ tp_tensor *tpi_compose_pad(tp_tensor *input, tp_ints pad, const char *mode, doub
     int64_t n = pad.n / 2;
     /* Under their own names, by which automatic mixed precision knows them. */
     bool reflects = !strcmp(mode, "reflect"), replicates = !strcmp(mode, "replicate");
-    if (reflects && n < 3) return (n == 1 ? tpo_reflection_pad1d : tpo_reflection_pad2d)(input, pad);
+    if (reflects)
+        return (n == 1 ? tpo_reflection_pad1d : n == 2 ? tpo_reflection_pad2d : tpo_reflection_pad3d)(input, pad);
     if (replicates)
         return (n == 1 ? tpo_replication_pad1d : n == 2 ? tpo_replication_pad2d : tpo_replication_pad3d)(input, pad);
     return pad_by_index(input, pad, mode);

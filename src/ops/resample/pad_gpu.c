@@ -10,14 +10,20 @@ typedef struct geometry { /* as ops/resample/pad.gpu.h has it */
 } geometry;
 
 static bool geometry_of(geometry *g, tp_ints shape, tp_ints pad) {
-    for (int i = 0; i < 3; i++) g->in[i] = g->out[i] = g->kept[i] = 1, g->left[i] = g->cut[i] = 0;
+    for (int i = 0; i < 3; i++) {
+        g->in[i] = g->out[i] = g->kept[i] = 1;
+        g->left[i] = g->cut[i] = 0;
+    }
     if (pad.n / 2 > 3 || pad.n / 2 > shape.n) return false;
     for (int64_t k = 0; k < pad.n / 2; k++) {
         int64_t left = pad.v[2 * k], right = pad.v[2 * k + 1], n = shape.v[shape.n - 1 - k], out = n + left + right,
                 cut = left < 0 ? -left : 0;
         if (n < 1 || out < 1 || n > INT32_MAX / 4 || out > INT32_MAX / 4) return false;
         int at = 2 - (int)k;
-        g->in[at] = (int)n, g->out[at] = (int)out, g->left[at] = (int)left, g->cut[at] = (int)cut,
+        g->in[at] = (int)n;
+        g->out[at] = (int)out;
+        g->left[at] = (int)left;
+        g->cut[at] = (int)cut;
         g->kept[at] = (int)(n - cut - (right < 0 ? -right : 0));
         if (g->kept[at] < 1) g->kept[at] = 1; /* only `around` asks, and refuses that */
     }

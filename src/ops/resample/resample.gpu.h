@@ -42,14 +42,17 @@ INLINE int taps(const axis_t *a, int o, A *w) {
     A at = ALIGN ? a->each * o : a->each * ((A)o + (A)0.5) - (A)0.5;
 #if CUBIC
     const A low = floor(at), part = at - low;
-    w[0] = cubic_far(part + 1, (A)-0.75), w[1] = cubic_near(part, (A)-0.75), w[2] = cubic_near(1 - part, (A)-0.75),
+    w[0] = cubic_far(part + 1, (A)-0.75);
+    w[1] = cubic_near(part, (A)-0.75);
+    w[2] = cubic_near(1 - part, (A)-0.75);
     w[3] = cubic_far(2 - part, (A)-0.75);
     return (int)low - 1;
 #else
     if (at < 0) at = 0;
     const int low = inside((int)at, a->in);
     const A past = at - low, part = past > 1 ? 1 : past;
-    w[0] = 1 - part, w[1] = part;
+    w[0] = 1 - part;
+    w[1] = part;
     return low;
 #endif
 }

@@ -98,7 +98,8 @@ static tp_tensor *run(job *j, tp_tensor *self, int64_t planes, tp_ints shape) {
     j->dtype = compute == TP_COMPLEX64 ? TP_INT64 : compute;
     tp_tensor *x = tpi_to_compute(self, compute), *y = x ? tpi_empty(shape, compute, tpi_device(self)) : NULL;
     if (y && y->numel > 0) {
-        j->from = x->data, j->to = y->data;
+        j->from = x->data;
+        j->to = y->data;
         tpi_parallel_for(planes, x->numel + y->numel > 16384, image_task, j);
     }
     tpi_release(x);

@@ -15,8 +15,12 @@ static tp_tensor *run(const tpi_gpu_site *site, const tpi_conv *c, tp_tensor *se
         if (c->x[1 + i] + c->pad[1 + i] > INT32_MAX / 2 || c->k[1 + i] * c->dilation[1 + i] > INT32_MAX / 2 ||
             c->stride[1 + i] > INT32_MAX / 2)
             return NULL;
-        g.x[i] = (int)c->x[1 + i], g.y[i] = (int)c->y[1 + i], g.k[i] = (int)c->k[1 + i];
-        g.stride[i] = (int)c->stride[1 + i], g.pad[i] = (int)c->pad[1 + i], g.dilation[i] = (int)c->dilation[1 + i];
+        g.x[i] = (int)c->x[1 + i];
+        g.y[i] = (int)c->y[1 + i];
+        g.k[i] = (int)c->k[1 + i];
+        g.stride[i] = (int)c->stride[1 + i];
+        g.pad[i] = (int)c->pad[1 + i];
+        g.dilation[i] = (int)c->dilation[1 + i];
     }
     tp_tensor *x = tpi_contiguous_data(self),
               *out = x ? tpi_empty(shape, (tp_dtype)self->dtype, tpi_device(self)) : NULL;

@@ -34,12 +34,14 @@ static tp_tensor *ranks_of(tp_tensor *sorted, tp_tensor *q, bool ignore_nan) {
 }
 
 static bool check_value(double q) {
-    return (q >= 0 && q <= 1) || tpi_refuse(TP_ERR_RUNTIME, "argument 'q': expected values from 0 to 1, got %g", q);
+    return (q >= 0 && q <= 1) ||
+           tpi_refuse(TP_ERR_RUNTIME, "argument 'q': quantile() q must be in the range [0, 1] but got %g", q);
 }
 
 static bool check_q(tp_tensor *self, tp_tensor *q) {
     if (self->dtype != TP_FLOAT32 && self->dtype != TP_FLOAT64)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected float32 or float64, got %s",
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'self': quantile() input tensor must be either float or double dtype, got %s",
                           tp_dtype_name(self->dtype));
     if (self->numel == 0)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected elements, got shape %s",

@@ -12,11 +12,16 @@ static tp_tensor *doubles(tp_tensor *t) {
 }
 
 tp_tensor *tpi_native_bincount(tp_tensor *self, tp_tensor *weights, int64_t minlength) {
-    if (self->ndim != 1 || !(tpi_dtype_category[self->dtype] & TPI_CAT_INT))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a vector of integers, got %s of shape %s",
-                        tp_dtype_name(self->dtype), tpi_shape_text(tpi_shape(self)));
+    if (!(tpi_dtype_category[self->dtype] & TPI_CAT_INT))
+        return tpi_fail(TP_ERR_MISSING, "argument 'self': \"bincount_cpu\" not implemented for '%s'",
+                        tp_dtype_word((tp_dtype)self->dtype));
+    if (self->ndim != 1)
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'self': bincount only supports 1-d non-negative integral inputs. Got shape %s",
+                        tpi_shape_text(tpi_shape(self)));
     if (minlength < 0)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'minlength': expected 0 or more, got %lld", (long long)minlength);
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'minlength': minlength should be >= 0, got %lld",
+                        (long long)minlength);
     if (weights && !tpi_same_shape(self, weights))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'weights': expected shape %s like self, got %s",
                         tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(weights)));
@@ -29,7 +34,9 @@ tp_tensor *tpi_native_bincount(tp_tensor *self, tp_tensor *weights, int64_t minl
     for (int64_t i = 0; i < values->numel; i++) {
         if (v[i] < 0)
             return tpi_after(values,
-                             tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected no negative numbers, got %lld at %lld",
+                             tpi_fail(TP_ERR_RUNTIME,
+                                      "argument 'self': bincount only supports 1-d non-negative integral inputs. Got "
+                                      "%lld at %lld",
                                       (long long)v[i], (long long)i));
         if (v[i] >= bins) bins = tpi_size_plus(v[i], 1);
     }
@@ -64,7 +71,10 @@ bool tpi_find_range(const double *v, int64_t n, int64_t step, double widen, doub
     if (!isfinite(*low) || !isfinite(*high))
         return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a finite range, got [%g, %g]", argument, *low,
                           *high);
-    if (*low == *high) *low -= widen, *high += widen;
+    if (*low == *high) {
+        *low -= widen;
+        *high += widen;
+    }
     return *low < *high ||
            tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected max above min, got [%g, %g]", argument, *low, *high);
 }
@@ -77,9 +87,12 @@ static int64_t bin_of(double v, double low, double high, int64_t bins) {
 
 tp_tensor *tpi_native_histc(tp_tensor *self, int64_t bins, tp_scalar min, tp_scalar max) {
     if (!tp_dtype_is_floating(self->dtype))
-        return tpi_fail(TP_ERR_TYPE, "argument 'self': expected a floating dtype, got %s", tp_dtype_name(self->dtype));
+        return tpi_fail(TP_ERR_MISSING, "argument 'self': \"histogram_cpu\" not implemented for '%s'",
+                        tp_dtype_word((tp_dtype)self->dtype));
     if (bins <= 0)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'bins': expected a positive number, got %lld", (long long)bins);
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'bins': torch.histogram(): bins must be > 0, but got %lld for dimension 0",
+                        (long long)bins);
     tp_tensor *values = doubles(self);
     if (!values) return NULL;
     const double *v = (const double *)(const void *)values->data;
@@ -206,20 +219,23 @@ bool tpi_native_histogram_bins_tensor(tp_tensor *self, tp_tensor *bins, tp_tenso
 /* ---- histogramdd: points (..., n) in n dims ---- */
 tp_tensors tpi_native_histogramdd_edges(tp_tensor *self, tp_ints bins, tp_floats range, tp_tensor *weight,
                                         bool density) {
-    (void)weight, (void)density;
+    (void)weight;
+    (void)density;
     tp_tensors none = {NULL, 0}, out = none;
     if (!check_histogram(self, NULL)) return none;
     int64_t n = self->ndim ? self->shape[self->ndim - 1] : 0;
-    if (self->ndim < 2 || bins.n != n)
-        return tpi_fail(TP_ERR_RUNTIME,
-                        "argument 'bins': expected one for each of the coordinates in points of shape (..., n), got "
-                        "%lld for %s",
-                        (long long)bins.n, tpi_shape_text(tpi_shape(self))),
-               none;
-    if (range.v && range.n != 2 * n)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'range': expected %lld numbers, got %lld", (long long)(2 * n),
-                        (long long)range.n),
-               none;
+    if (self->ndim < 2 || bins.n != n) {
+        tpi_fail(TP_ERR_RUNTIME,
+                 "argument 'bins': expected one for each of the coordinates in points of shape (..., n), got "
+                 "%lld for %s",
+                 (long long)bins.n, tpi_shape_text(tpi_shape(self)));
+        return none;
+    }
+    if (range.v && range.n != 2 * n) {
+        tpi_fail(TP_ERR_RUNTIME, "argument 'range': expected %lld numbers, got %lld", (long long)(2 * n),
+                 (long long)range.n);
+        return none;
+    }
     tp_tensor *values = doubles(self);
     out.v = values ? tpi_malloc(sizeof *out.v * (size_t)(n + 1)) : NULL;
     for (int64_t i = 0; out.v && i < n; i++) {
@@ -298,6 +314,8 @@ tp_tensor *tpi_native_histogramdd(tp_tensor *self, tp_tensors bins, tp_tensor *w
         out = tpi_as_dtype_data(hist, self->dtype);
     }
     for (int64_t d = 0; d < n && d < TP_MAX_DIMS; d++) tpi_release(edges[d]);
-    tpi_release(values), tpi_release(w), tpi_release(hist);
+    tpi_release(values);
+    tpi_release(w);
+    tpi_release(hist);
     return out;
 }

@@ -74,7 +74,8 @@ static bool limits_of(tp_tensor *x, int64_t n, tpi_temporaries *bag, const doubl
             end[i] = wide ? tpi_put(bag, tpi_on_host(wide)) : NULL;
     }
     if (!end[1]) return false;
-    *low = doubles_of(end[0]), *high = doubles_of(end[1]);
+    *low = doubles_of(end[0]);
+    *high = doubles_of(end[1]);
     return true;
 }
 
@@ -107,8 +108,10 @@ static tp_tensor *binned(tp_tensor *x, int64_t n, const axis *axes, tp_tensor *w
     int64_t cells = 1, shape[TP_MAX_DIMS];
     tp_tensor *numbers = tpi_put(bag, tpi_empty(TP_INTS(x->numel / n), TP_INT64, tpi_device(x))), *sums = NULL;
     bool ok = numbers;
-    for (int64_t c = 0; c < n && ok; c++)
-        cells *= shape[c] = axes[c].bins, ok = number(numbers, x, c, n, &axes[c], c > 0);
+    for (int64_t c = 0; c < n && ok; c++) {
+        cells *= shape[c] = axes[c].bins;
+        ok = number(numbers, x, c, n, &axes[c], c > 0);
+    }
     if (ok && weight) {
         tp_tensor *wide = tpi_put(bag, tpi_as_dtype_data(weight, TP_FLOAT64)),
                   *alone = wide ? tpi_put(bag, tpi_detached(wide)) : NULL,
@@ -161,7 +164,10 @@ tpi_served tpi_gpu_histc(tp_tensor *self, int64_t bins, tp_scalar min, tp_scalar
     axis a = {.way = RANGE, .low = tp_scalar_to_double(min), .high = tp_scalar_to_double(max), .bins = bins};
     tp_tensor *x = plain(self, &bag), *hist = NULL;
     bool ok = x;
-    if (ok && a.low == a.high && (ok = limits_of(x, 1, &bag, &from, &to))) a.low = *from, a.high = *to;
+    if (ok && a.low == a.high && (ok = limits_of(x, 1, &bag, &from, &to))) {
+        a.low = *from;
+        a.high = *to;
+    }
     if (ok && tpi_find_range(NULL, 0, 1, 1, &a.low, &a.high, "max")) hist = binned(x, 1, &a, NULL, &bag);
     return tpi_serve(tpi_release_temporaries(&bag, own(hist, (tp_dtype)self->dtype)), result);
 }
@@ -186,7 +192,10 @@ tpi_served tpi_gpu_histogram(tp_tensor *self, int64_t bins, tp_floats range, tp_
     axis a = {.way = EVEN, .bins = bins};
     tp_tensor *x = plain(self, &bag);
     bool ok = x && (range.v || limits_of(x, 1, &bag, &from, &to));
-    if (ok) a.low = range.v ? range.v[0] : *from, a.high = range.v ? range.v[1] : *to;
+    if (ok) {
+        a.low = range.v ? range.v[0] : *from;
+        a.high = range.v ? range.v[1] : *to;
+    }
     ok = ok && tpi_find_range(NULL, 0, 1, 0.5, &a.low, &a.high, "range") &&
          (a.edges = tpi_put(&bag, tpi_moved_data(tpi_even_edges(bins, a.low, a.high), tpi_device(self))));
     ok = ok && histogram_over(x, &a, weight, density, &bag, out);
@@ -220,7 +229,8 @@ static bool served_points(const tp_tensor *self, int64_t axes) {
 
 tpi_served tpi_gpu_histogramdd_edges(tp_tensor *self, tp_ints bins, tp_floats range, tp_tensor *weight, bool density,
                                      tp_tensors *result) {
-    (void)weight, (void)density;
+    (void)weight;
+    (void)density;
     tp_tensors none = {NULL, 0}, out = none;
     if (!served_points(self, bins.n) || (range.v && range.n != 2 * bins.n)) return TPI_DECLINED;
     tpi_temporaries bag = {0};
@@ -236,10 +246,14 @@ tpi_served tpi_gpu_histogramdd_edges(tp_tensor *self, tp_ints bins, tp_floats ra
         tp_tensor *edges = ok ? tpi_even_edges(bins.v[i], low, high) : NULL,
                   *narrow = edges ? tpi_after(edges, tpi_as_dtype_data(edges, (tp_dtype)self->dtype)) : NULL;
         out.v[i] = narrow ? tpi_moved_data(narrow, tpi_device(self)) : NULL;
-        ok = out.v[i], out.n = i + ok;
+        ok = out.v[i];
+        out.n = i + ok;
     }
     tpi_release_temporaries(&bag, NULL);
-    if (!ok && out.v) tpi_release_list(out), out = none;
+    if (!ok && out.v) {
+        tpi_release_list(out);
+        out = none;
+    }
     return tpi_serve_list(out, result);
 }
 

@@ -40,8 +40,12 @@ static bool start(sorting *s, tp_device device, int64_t n, int key) {
 }
 
 static void drop(sorting *s) {
-    for (int i = 0; i < 2; i++) tpi_release(s->keys[i]), tpi_release(s->places[i]);
-    tpi_release(s->counts), tpi_release(s->totals);
+    for (int i = 0; i < 2; i++) {
+        tpi_release(s->keys[i]);
+        tpi_release(s->places[i]);
+    }
+    tpi_release(s->counts);
+    tpi_release(s->totals);
 }
 
 static bool by_digit(sorting *s, int shift) {
@@ -67,7 +71,8 @@ static bool by_digit(sorting *s, int shift) {
         !tpi_gpu_launch(s->device, prefix, 256, THREADS, 0, 3, summing) ||
         !tpi_gpu_launch(s->device, move, s->tiles, THREADS, 0, 9, moving))
         return false;
-    s->now = to, s->placed = true;
+    s->now = to;
+    s->placed = true;
     return true;
 }
 
@@ -109,7 +114,8 @@ static tp_tensor *finish(sorting *s, bool ok, tp_tensor **sorted) {
 
 /* The digits that a dtype's keys differ in: narrow ones fill the low or high bytes of 32 bits. */
 static void digit_range(tp_dtype d, int key, int *first, int *last) {
-    *first = 0, *last = key;
+    *first = 0;
+    *last = key;
     if (d == TP_BOOL || d == TP_UINT8) *last = 1;
     if (d == TP_BFLOAT16) *first = 2; /* its bits are the upper half */
     if (d == TP_FLOAT16) *first = 1;  /* 10 of 23 digits, 13 empty ones below */

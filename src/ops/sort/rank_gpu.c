@@ -16,11 +16,16 @@ typedef struct ranked {
 /* Empty rows, and what has no dim at all, are left to the CPU. */
 static bool rank(ranked *r, tp_tensor *self, int64_t dim) {
     *r = (ranked){.d = TPI_DIM(self, dim)};
-    if (r->d < 0 || !self->ndim || !self->numel) return tp_error_clear(), false;
+    if (r->d < 0 || !self->ndim || !self->numel) {
+        tp_error_clear();
+        return false;
+    }
     tp_tensor *both[2];
-    r->n = self->shape[r->d], r->x = tpi_put(&r->bag, tpi_detached(self));
+    r->n = self->shape[r->d];
+    r->x = tpi_put(&r->bag, tpi_detached(self));
     if (!r->x || !tpo_sort(r->x, r->d, false, true, both)) return false;
-    r->values = tpi_put(&r->bag, both[0]), r->indices = tpi_put(&r->bag, both[1]);
+    r->values = tpi_put(&r->bag, both[0]);
+    r->indices = tpi_put(&r->bag, both[1]);
     return r->values && r->indices;
 }
 
@@ -37,7 +42,8 @@ static bool pick(ranked *r, tp_tensor *at, bool keepdim, tp_tensor **out) {
     out[1] = out[0] ? tpo_gather(r->indices, r->d, at, false) : NULL;
     tpi_release_temporaries(&r->bag, NULL);
     if (out[1] && (keepdim || (drop_dim(out[0], r->d) && drop_dim(out[1], r->d)))) return true;
-    tpi_release(out[0]), tpi_release(out[1]);
+    tpi_release(out[0]);
+    tpi_release(out[1]);
     out[0] = out[1] = NULL;
     return false;
 }
@@ -52,8 +58,10 @@ static tp_tensor *same_place(ranked *r, int64_t at) {
 static bool ranked_at_once(tp_tensor *self, int64_t dim, tpi_gpu_wanted wanted, int64_t k, bool keepdim,
                            tp_tensor **out) {
     int d = self->ndim ? TPI_DIM(self, dim) : -1;
-    if (d < 0 || !self->numel || self->ndim == TP_MAX_DIMS || k < 0 || k >= self->shape[d])
-        return tp_error_clear(), false;
+    if (d < 0 || !self->numel || self->ndim == TP_MAX_DIMS || k < 0 || k >= self->shape[d]) {
+        tp_error_clear();
+        return false;
+    }
     int64_t shape[TP_MAX_DIMS];
     for (int i = 0; i < self->ndim; i++) shape[i] = i == d ? 1 : self->shape[i];
     tp_tensor *last = tpi_dim_last(self, d), *x = last ? tpi_contiguous_data(last) : NULL;
@@ -61,9 +69,15 @@ static bool ranked_at_once(tp_tensor *self, int64_t dim, tpi_gpu_wanted wanted, 
               *index = value ? tpi_empty(tp_ints_view(shape, self->ndim), TP_INT64, tpi_device(self)) : NULL;
     bool ok = index && tpi_gpu_order_rows(x, self->shape[d], false, wanted, k, value, index) &&
               (keepdim || (drop_dim(value, d) && drop_dim(index, d)));
-    tpi_release(last), tpi_release(x);
-    if (!ok) return tpi_release(value), tpi_release(index), false;
-    out[0] = value, out[1] = index;
+    tpi_release(last);
+    tpi_release(x);
+    if (!ok) {
+        tpi_release(value);
+        tpi_release(index);
+        return false;
+    }
+    out[0] = value;
+    out[1] = index;
     return true;
 }
 
@@ -98,7 +112,10 @@ static tp_tensor *middle(ranked *r, bool ignore_nan) {
 static bool median_of_rows(tp_tensor *self, int64_t dim, bool keepdim, bool ignore_nan, tp_tensor **out) {
     ranked r = {.n = 0};
     if (ranked_at_once(self, dim, ignore_nan ? TPI_MEDIAN_OF_REST : TPI_MEDIAN, 0, keepdim, out)) return true;
-    if (tp_error() || !rank(&r, self, dim)) return tpi_release_temporaries(&r.bag, NULL), false;
+    if (tp_error() || !rank(&r, self, dim)) {
+        tpi_release_temporaries(&r.bag, NULL);
+        return false;
+    }
     return pick(&r, middle(&r, ignore_nan), keepdim, out);
 }
 tpi_served tpi_gpu_median_dim(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) {
@@ -112,7 +129,8 @@ static tp_tensor *median_of_all(tp_tensor *self, bool ignore_nan) {
     tp_tensor *alone = tpi_detached(self), *line = alone ? tpo_reshape(alone, TP_INTS(-1)) : NULL,
               *out[2] = {NULL, NULL};
     if (line && median_of_rows(line, 0, false, ignore_nan, out)) tpi_release(out[1]);
-    tpi_release(alone), tpi_release(line);
+    tpi_release(alone);
+    tpi_release(line);
     return out[0];
 }
 tpi_served tpi_gpu_median(tp_tensor *self, tp_tensor **result) { return tpi_serve(median_of_all(self, false), result); }
@@ -133,7 +151,10 @@ static bool find_modes(tp_tensor *sorted, tp_tensor *places, int64_t n, tp_tenso
 
 tpi_served tpi_gpu_mode(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) {
     int d = self->ndim ? TPI_DIM(self, dim) : -1;
-    if (d < 0 || !self->numel || tp_dtype_is_complex((tp_dtype)self->dtype)) return tp_error_clear(), TPI_DECLINED;
+    if (d < 0 || !self->numel || tp_dtype_is_complex((tp_dtype)self->dtype)) {
+        tp_error_clear();
+        return TPI_DECLINED;
+    }
     int64_t shape[TP_MAX_DIMS], n = self->shape[d];
     for (int i = 0; i < self->ndim; i++) shape[i] = i == d ? 1 : self->shape[i];
     tpi_temporaries bag = {0};
@@ -149,7 +170,12 @@ tpi_served tpi_gpu_mode(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **
     ok = sorted && index && find_modes(sorted, places, n, value, index) &&
          (keepdim || (drop_dim(value, d) && drop_dim(index, d)));
     tpi_release_temporaries(&bag, NULL);
-    if (!ok) return tpi_release(value), tpi_release(index), tpi_not_served();
-    out[0] = value, out[1] = index;
+    if (!ok) {
+        tpi_release(value);
+        tpi_release(index);
+        return tpi_not_served();
+    }
+    out[0] = value;
+    out[1] = index;
     return TPI_SERVED;
 }

@@ -133,8 +133,8 @@ tp_tensor *tpi_native_searchsorted(tp_tensor *sorted_sequence, tp_tensor *self, 
 
 tp_tensor *tpi_native_bucketize(tp_tensor *self, tp_tensor *boundaries, bool out_int32, bool right) {
     if (boundaries->ndim != 1)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'boundaries': expected one dimension, got shape %s",
-                        tpi_shape_text(tpi_shape(boundaries)));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'boundaries': boundaries tensor must be 1 dimension, but got dim(%d)",
+                        boundaries->ndim);
     return search(boundaries, self, out_int32, right, NULL);
 }
 

@@ -39,7 +39,8 @@ static tp_tensor *looked_up(tp_tensor *rows, tp_tensor *self, tp_dtype result, s
             TPI_GPU_VAL(per_row)};
         if (!tpi_gpu_launch_each(tpi_device(self), kernel, n, 7, args)) out = tpi_after(out, NULL);
     }
-    tpi_release(values), tpi_release(sorter);
+    tpi_release(values);
+    tpi_release(sorter);
     return out;
 }
 
@@ -76,6 +77,10 @@ tpi_served tpi_gpu_isin(tp_tensor *elements, tp_tensor *test_elements, bool assu
     tp_tensor *alone = line ? tpi_detached(line) : NULL, *sorted[2] = {NULL, NULL}, *out = NULL;
     if (alone && tpo_sort(alone, 0, false, true, sorted))
         out = looked_up(sorted[0], elements, TP_BOOL, (search){.found = true, .invert = invert});
-    tpi_release(known), tpi_release(line), tpi_release(alone), tpi_release(sorted[0]), tpi_release(sorted[1]);
+    tpi_release(known);
+    tpi_release(line);
+    tpi_release(alone);
+    tpi_release(sorted[0]);
+    tpi_release(sorted[1]);
     return tpi_serve(out, result);
 }

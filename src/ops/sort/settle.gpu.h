@@ -57,7 +57,8 @@ INLINE void settle(SHARED_OF key_t *tile_keys, SHARED_OF int *tile_places, SHARE
         for (int d = 0; d < 16; d++) counter[d * THREADS_OF + THREAD] = 0;
         for (int i = 0; i < ITEMS; i++) {
             const int at = THREAD * ITEMS + i;
-            key[i] = tile_keys[at], place[i] = tile_places[at];
+            key[i] = tile_keys[at];
+            place[i] = tile_places[at];
             const int d = place[i] < 0 ? 15 : (int)(key[i] >> (shift + 4 * half_digit)) & 15;
             rank[i] = counter[d * THREADS_OF + THREAD]++;
         }
@@ -74,7 +75,8 @@ INLINE void settle(SHARED_OF key_t *tile_keys, SHARED_OF int *tile_places, SHARE
         for (int i = 0; i < ITEMS; i++) {
             const int d = place[i] < 0 ? 15 : (int)(key[i] >> (shift + 4 * half_digit)) & 15,
                       to = counter[d * THREADS_OF + THREAD] + rank[i];
-            tile_keys[to] = key[i], tile_places[to] = place[i];
+            tile_keys[to] = key[i];
+            tile_places[to] = place[i];
         }
         BARRIER();
     }
@@ -123,7 +125,8 @@ INLINE void settle(const key_t *key, const int *place, key_t *tile_keys, int *ti
     for (int i = 0; i < ITEMS; i++)
         if (place[i] >= 0) {
             const int to = mine[DIGIT(key[i])] + rank[i];
-            tile_keys[to] = key[i], tile_places[to] = place[i];
+            tile_keys[to] = key[i];
+            tile_places[to] = place[i];
         }
     BARRIER();
 }

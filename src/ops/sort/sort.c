@@ -67,8 +67,10 @@ bool tpi_native_topk(tp_tensor *self, int64_t k, int64_t dim, bool largest, bool
     if (d < 0) return false;
     int64_t n = self->ndim ? self->shape[d] : 1;
     if (k < 0 || k > n)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'k': expected 0 to %lld, the size of dimension %d, got %lld",
-                          (long long)n, d, (long long)k);
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "argument 'k': selected index k out of range: expected 0 to %lld, the size of dimension %d, got %lld",
+            (long long)n, d, (long long)k);
     tpi_rows x;
     bool ok = tpi_rows_start(&x, self, d, k) && (k == 0 || tpi_rows_run(&x, topk_row, &largest)) &&
               tpi_rows_finish(&x, self, true, out);
@@ -131,7 +133,10 @@ static void mode_row(const tpi_rows *x, const char *row, tpi_row_order *order, c
     int64_t best = 0, most = 0;
     for (int64_t i = 0, run = 0; i < x->n; i++) {
         run = i > 0 && tpi_row_key(order, i) == tpi_row_key(order, i - 1) ? run + 1 : 1;
-        if (run > most) most = run, best = i;
+        if (run > most) {
+            most = run;
+            best = i;
+        }
     }
     write_one(x, row, out, at, tpi_row_at(order, best));
 }
@@ -156,8 +161,9 @@ bool tpi_native_kthvalue(tp_tensor *self, int64_t k, int64_t dim, bool keepdim, 
     if (d < 0) return false;
     int64_t n = self->ndim ? self->shape[d] : 1;
     if (k < 1 || k > n)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'k': expected 1 to %lld, the size of dimension %d, got %lld",
-                          (long long)n, d, (long long)k);
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'k': selected number k out of range for dimension %d: expected 1 to %lld, got %lld",
+                          d, (long long)n, (long long)k);
     return one_per_row(self, d, keepdim, kth_row, &k, out);
 }
 

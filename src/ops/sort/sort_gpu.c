@@ -31,7 +31,8 @@ static tp_tensor *put_back(tp_tensor *t, int dim, tp_ints shape) {
     }
     tp_tensor *out = tpi_empty(shape, (tp_dtype)t->dtype, tpi_device(t)), *place = out ? tpi_dim_last(out, dim) : NULL;
     bool ok = place && tpi_copy_data(place, t);
-    tpi_release(place), tpi_release(t);
+    tpi_release(place);
+    tpi_release(t);
     return ok ? out : tpi_after(out, NULL);
 }
 
@@ -40,15 +41,22 @@ static bool nothing_in_order(tp_tensor *self, int d, int64_t k, tp_tensor **out)
     for (int i = 0; i < self->ndim; i++) shape[i] = i == d ? k : self->shape[i];
     tp_tensor *values = tpi_empty(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self)),
               *indices = values ? tpi_empty(tp_ints_view(shape, self->ndim), TP_INT64, tpi_device(self)) : NULL;
-    if (!indices) return tpi_release(values), false;
-    out[0] = values, out[1] = indices;
+    if (!indices) {
+        tpi_release(values);
+        return false;
+    }
+    out[0] = values;
+    out[1] = indices;
     return true;
 }
 
 static bool first_of_order(tp_tensor *self, int64_t dim, int64_t k, bool backwards, tp_tensor **out) {
     int d = self->ndim ? TPI_DIM(self, dim) : 0;
     int64_t n = self->ndim && d >= 0 ? self->shape[d] : 1;
-    if (d < 0 || k < 0 || k > n || self->ndim == TP_MAX_DIMS) return tp_error_clear(), false;
+    if (d < 0 || k < 0 || k > n || self->ndim == TP_MAX_DIMS) {
+        tp_error_clear();
+        return false;
+    }
     if (!self->numel) return nothing_in_order(self, d, k, out);
     tp_tensor *last = tpi_dim_last(self, d), *x = last ? tpi_contiguous_data(last) : NULL;
     int64_t shape[TP_MAX_DIMS], turned[TP_MAX_DIMS];
@@ -60,14 +68,21 @@ static bool first_of_order(tp_tensor *self, int64_t dim, int64_t k, bool backwar
     if (indices && !ok && !tp_error()) {
         tp_tensor *keys = NULL, *places = tpi_gpu_order(x, n, backwards, &keys);
         ok = places && pick(x, n, k, backwards, places, keys, values, indices);
-        tpi_release(places), tpi_release(keys);
+        tpi_release(places);
+        tpi_release(keys);
     }
-    tpi_release(last), tpi_release(x);
-    if (!ok) return tpi_release(values), tpi_release(indices), false;
-    out[0] = put_back(values, d, tp_ints_view(shape, self->ndim)),
+    tpi_release(last);
+    tpi_release(x);
+    if (!ok) {
+        tpi_release(values);
+        tpi_release(indices);
+        return false;
+    }
+    out[0] = put_back(values, d, tp_ints_view(shape, self->ndim));
     out[1] = put_back(indices, d, tp_ints_view(shape, self->ndim));
     if (out[0] && out[1]) return true;
-    tpi_release(out[0]), tpi_release(out[1]);
+    tpi_release(out[0]);
+    tpi_release(out[1]);
     out[0] = out[1] = NULL;
     return false;
 }

@@ -72,12 +72,16 @@ static tp_tensor *put_back(tp_tensor *t, tp_tensor *self, int dim, bool keep) {
     int last = t->ndim - 1, n = 0;
     if (self->ndim == 0 || !keep) {
         n = self->ndim == 0 ? 0 : last;
-        for (int d = 0; d < n; d++) shape[d] = t->shape[d], strides[d] = t->strides[d];
+        for (int d = 0; d < n; d++) {
+            shape[d] = t->shape[d];
+            strides[d] = t->strides[d];
+        }
     } else {
         n = t->ndim;
         for (int d = 0, from = 0; d < n; d++) {
             int s = d == dim ? last : from++;
-            shape[d] = t->shape[s], strides[d] = t->strides[s];
+            shape[d] = t->shape[s];
+            strides[d] = t->strides[s];
         }
     }
     tp_tensor *view = tpi_alias(t, n, shape, strides, 0), *out = NULL;

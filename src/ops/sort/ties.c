@@ -111,9 +111,11 @@ static void select_nth(tpi_pair *x, int64_t n, int64_t k) {
             return;
         }
         int64_t upper = divide(x, n);
-        if (upper <= k)
-            x += upper, n -= upper, k -= upper;
-        else
+        if (upper <= k) {
+            x += upper;
+            n -= upper;
+            k -= upper;
+        } else
             n = upper;
     }
     insertion(x, n);

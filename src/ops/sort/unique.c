@@ -15,13 +15,17 @@ static bool groups_new(groups *g, int64_t n) {
     *g = (groups){.n = n};
     g->group = tpi_malloc(sizeof(int64_t) * (size_t)(3 * n + 1));
     if (!g->group) return false;
-    g->first = g->group + n, g->count = g->first + n;
+    g->first = g->group + n;
+    g->count = g->first + n;
     return true;
 }
 
 /* Element `at` comes next in order; `same` as the one before it? */
 static void groups_add(groups *g, int64_t at, bool same) {
-    if (!same) g->first[g->ngroups] = at, g->count[g->ngroups++] = 0;
+    if (!same) {
+        g->first[g->ngroups] = at;
+        g->count[g->ngroups++] = 0;
+    }
     g->count[g->ngroups - 1]++;
     g->group[at] = g->ngroups - 1;
 }
@@ -41,7 +45,10 @@ static bool give_out(const groups *g, tp_tensor *rows, size_t slice, tp_ints sha
     out[1] = longs(g->group, inverse ? inverse_shape : (tp_ints){&none, 1}, device);
     out[2] = longs(g->count, counts ? (tp_ints){&g->ngroups, 1} : (tp_ints){&none, 1}, device);
     if (!out[0] || !out[1] || !out[2]) {
-        for (int i = 0; i < 3; i++) tpi_release(out[i]), out[i] = NULL;
+        for (int i = 0; i < 3; i++) {
+            tpi_release(out[i]);
+            out[i] = NULL;
+        }
         return false;
     }
     for (int64_t i = 0; i < g->ngroups; i++)
@@ -87,14 +94,19 @@ static bool slices_new(slices *s, tp_tensor *self, int64_t dim) {
     if (self->ndim == 0)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'dim': a zero-dimensional tensor has no dimension");
     int64_t strides[TP_MAX_DIMS];
-    s->shape[0] = self->shape[s->dim], strides[0] = self->strides[s->dim];
+    s->shape[0] = self->shape[s->dim];
+    strides[0] = self->strides[s->dim];
     for (int d = 0, at = 1; d < self->ndim; d++)
-        if (d != s->dim) s->shape[at] = self->shape[d], strides[at++] = self->strides[d];
+        if (d != s->dim) {
+            s->shape[at] = self->shape[d];
+            strides[at++] = self->strides[d];
+        }
     tp_tensor *view = tpi_alias(self, self->ndim, s->shape, strides, tpi_offset(self));
     s->rows = view ? tpi_contiguous_data(view) : NULL;
     tpi_release(view);
     if (!s->rows) return false;
-    s->n = s->shape[0], s->width = s->n ? s->rows->numel / s->n : 0;
+    s->n = s->shape[0];
+    s->width = s->n ? s->rows->numel / s->n : 0;
     s->keys = tpi_malloc(sizeof(uint64_t) * (size_t)(s->rows->numel + 1));
     if (s->keys) tpi_keys(s->keys, s->rows->data, (int64_t)tpi_itemsize(self), s->rows->numel, self->dtype, false);
     return s->keys != NULL;
@@ -129,7 +141,8 @@ static int64_t *sort_slices(const slices *s, int64_t *order, int64_t *scratch) {
                 scratch[to] = b >= end || (a < middle && compare(s, order[a], order[b]) <= 0) ? order[a++] : order[b++];
         }
         int64_t *t = order;
-        order = scratch, scratch = t;
+        order = scratch;
+        scratch = t;
     }
     return order;
 }
@@ -145,7 +158,8 @@ static bool give_out_slices(const slices *s, const groups *g, tp_tensor *self, b
         return false;
     for (int d = 0, from = 1; d < self->ndim; d++) {
         int source = d == s->dim ? 0 : from++;
-        final[d] = shape[source], strides[d] = out[0]->strides[source];
+        final[d] = shape[source];
+        strides[d] = out[0]->strides[source];
     }
     tp_tensor *view = tpi_alias(out[0], self->ndim, final, strides, 0),
               *whole = view ? tpi_contiguous_data(view) : NULL;
@@ -157,7 +171,10 @@ static bool give_out_slices(const slices *s, const groups *g, tp_tensor *self, b
     tpi_release(out[0]);
     out[0] = whole;
     if (whole) return true;
-    for (int i = 1; i < 3; i++) tpi_release(out[i]), out[i] = NULL;
+    for (int i = 1; i < 3; i++) {
+        tpi_release(out[i]);
+        out[i] = NULL;
+    }
     return false;
 }
 

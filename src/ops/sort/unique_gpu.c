@@ -36,7 +36,8 @@ static tp_tensor *order_of(tp_tensor *x, int64_t n, tpi_temporaries *bag) {
                                     TPI_GPU_VAL(n),          TPI_GPU_VAL(width),     TPI_GPU_VAL(run)};
         ok = tpi_gpu_launch_each(device, kernel, n, 6, args);
         tp_tensor *t = now;
-        now = next, next = t;
+        now = next;
+        next = t;
     }
     return ok ? now : NULL;
 }
@@ -73,7 +74,8 @@ static bool give_out(tp_tensor *x, tp_tensor *order, int64_t n, wish w, tp_tenso
     out[2] = !out[1] ? NULL : w.counts ? tpo_diff(starts, 1, 0, NULL, end) : tpi_empty(TP_INTS(0), TP_INT64, device);
     tpi_release_temporaries(&bag, NULL);
     if (out[2]) return true;
-    tpi_release(out[0]), tpi_release(out[1]);
+    tpi_release(out[0]);
+    tpi_release(out[1]);
     out[0] = out[1] = NULL;
     return false;
 }
@@ -90,14 +92,18 @@ static bool unique_elements(tp_tensor *self, bool sorted, bool inverse, bool cou
     tp_tensor *both[2] = {NULL, NULL}; /* elements and numbers in order */
     bool ok = x && (!sorted || tpo_sort(x, 0, false, true, both)) &&
               give_out(x, both[1], self->numel, (wish){inverse, counts, tpi_shape(self)}, out);
-    tpi_release(both[0]), tpi_release(both[1]);
+    tpi_release(both[0]);
+    tpi_release(both[1]);
     tpi_release_temporaries(&bag, NULL);
     return ok;
 }
 
 static bool unique_slices(tp_tensor *self, int64_t dim, bool sorted, bool inverse, bool counts, tp_tensor **out) {
     int d = TPI_DIM(self, dim);
-    if (d < 0 || !self->ndim || !served(self)) return tp_error_clear(), false;
+    if (d < 0 || !self->ndim || !served(self)) {
+        tp_error_clear();
+        return false;
+    }
     tpi_temporaries bag = {0};
     int64_t n = self->shape[d];
     tp_tensor *alone = tpi_put(&bag, tpi_detached(self)),
@@ -109,7 +115,10 @@ static bool unique_slices(tp_tensor *self, int64_t dim, bool sorted, bool invers
         tp_tensor *front = tpi_put(&bag, out[0]), *back = tpi_put(&bag, tpo_movedim(front, TP_INTS(0), TP_INTS(d)));
         out[0] = back ? tpi_empty(tpi_shape(back), (tp_dtype)back->dtype, tpi_device(back)) : NULL;
         ok = out[0] && tpi_copy_data(out[0], back);
-        for (int i = 0; !ok && i < 3; i++) tpi_release(out[i]), out[i] = NULL;
+        for (int i = 0; !ok && i < 3; i++) {
+            tpi_release(out[i]);
+            out[i] = NULL;
+        }
     }
     tpi_release_temporaries(&bag, NULL);
     return ok;

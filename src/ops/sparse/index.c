@@ -62,7 +62,7 @@ bool tpi_row_index_read(tpi_row_index *r, tp_tensor *crow, tp_tensor *col) {
     r->stored = col->numel;
     r->begins = (const int64_t *)(const void *)r->crow->data;
     r->columns = (const int64_t *)(const void *)r->col->data;
-    if (tpi_shapes_only) { /* stand-ins hold no numbers: rows without elements */
+    if (tpi_is_made_up(crow)) { /* rows without elements */
         memset(r->crow->data, 0, (size_t)crow->numel * sizeof *r->begins);
         memset(r->col->data, 0, (size_t)col->numel * sizeof *r->columns);
         return true;

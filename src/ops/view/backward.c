@@ -110,14 +110,16 @@ static void add_in_order(char *to, const int64_t *to_strides, const tp_tensor *s
         for (int64_t i = 0; i < n; i++, tpi_odometer_next(&w)) {
             tpi_c64 *a = (tpi_c64 *)(void *)(to + w.offset[0]);
             const tpi_c64 *b = (const tpi_c64 *)(const void *)(from + w.offset[1]);
-            a->re += b->re, a->im += b->im;
+            a->re += b->re;
+            a->im += b->im;
         }
         break;
     default:
         for (int64_t i = 0; i < n; i++, tpi_odometer_next(&w)) {
             tpi_c128 *a = (tpi_c128 *)(void *)(to + w.offset[0]);
             const tpi_c128 *b = (const tpi_c128 *)(const void *)(from + w.offset[1]);
-            a->re += b->re, a->im += b->im;
+            a->re += b->re;
+            a->im += b->im;
         }
     }
 }
@@ -158,13 +160,21 @@ static bool add_windows(tp_tensor *sum, const tpi_geometry *windows, int d, int6
     bool ok = true;
     for (int64_t first = 0; first < every && first < src->shape[d] && ok; first++) {
         tpi_geometry to = *windows, from = {.ndim = src->ndim, .offset = tpi_offset(src) + first * src->strides[d]};
-        for (int i = 0; i < src->ndim; i++) from.shape[i] = src->shape[i], from.strides[i] = src->strides[i];
+        for (int i = 0; i < src->ndim; i++) {
+            from.shape[i] = src->shape[i];
+            from.strides[i] = src->strides[i];
+        }
         to.shape[d] = from.shape[d] = tpi_ceil_div(src->shape[d] - first, every);
-        to.offset += first * to.strides[d], to.strides[d] *= every, from.strides[d] *= every;
+        to.offset += first * to.strides[d];
+        to.strides[d] *= every;
+        from.strides[d] *= every;
         tp_tensor *into = seen(sum, true, &to), *part = into ? seen(src, true, &from) : NULL,
                   *terms = part ? tpi_detached(part) : NULL, *target = terms ? tpi_detached(into) : NULL;
         ok = target && tpo_add_(target, tp_operand_tensor(terms), tp_int(1));
-        tpi_release(into), tpi_release(part), tpi_release(terms), tpi_release(target);
+        tpi_release(into);
+        tpi_release(part);
+        tpi_release(terms);
+        tpi_release(target);
     }
     return ok;
 }
@@ -229,7 +239,10 @@ static bool geometry_of(tp_ints size, tp_ints stride, int64_t offset, tpi_geomet
                           "got size %s, stride %s and offset %lld",
                           tpi_shape_text(size), tpi_shape_text(stride), (long long)offset);
     *g = (tpi_geometry){.ndim = (int)size.n, .offset = offset};
-    for (int64_t d = 0; d < size.n; d++) g->shape[d] = size.v[d], g->strides[d] = stride.v[d];
+    for (int64_t d = 0; d < size.n; d++) {
+        g->shape[d] = size.v[d];
+        g->strides[d] = stride.v[d];
+    }
     return true;
 }
 
@@ -245,7 +258,10 @@ static bool share_overlaps(tp_tensor *sum, const tp_tensor *of) {
         times ? (dtype == TP_INT64 ? tpo_floor_divide : tpo_div)(tp_operand_tensor(sum), tp_operand_tensor(times))
               : NULL;
     ok = shared && tpi_copy_data(sum, shared);
-    tpi_release(count), tpi_release(ones), tpi_release(times), tpi_release(shared);
+    tpi_release(count);
+    tpi_release(ones);
+    tpi_release(times);
+    tpi_release(shared);
     return ok;
 }
 
@@ -323,13 +339,17 @@ static tp_tensor *alias_as(tp_tensor *self, tp_dtype dtype, const tpi_geometry *
 }
 
 static void same_geometry(const tp_tensor *self, tpi_geometry *g) {
-    g->ndim = self->ndim, g->offset = tpi_offset(self);
-    for (int d = 0; d < self->ndim; d++) g->shape[d] = self->shape[d], g->strides[d] = self->strides[d];
+    g->ndim = self->ndim;
+    g->offset = tpi_offset(self);
+    for (int d = 0; d < self->ndim; d++) {
+        g->shape[d] = self->shape[d];
+        g->strides[d] = self->strides[d];
+    }
 }
 
 tp_tensor *tpi_native_view_as_real(tp_tensor *self) {
     if (!tp_dtype_is_complex(self->dtype))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a complex tensor, got %s",
+        return tpi_fail(TP_ERR_TYPE, "argument 'self': view_as_real is only supported for complex tensors, got %s",
                         tp_dtype_name(self->dtype));
     if (tpi_marked(self))
         return tpi_fail(TP_ERR_RUNTIME,
@@ -341,7 +361,9 @@ tp_tensor *tpi_native_view_as_real(tp_tensor *self) {
     tpi_geometry g;
     same_geometry(self, &g);
     for (int d = 0; d < g.ndim; d++) g.strides[d] *= 2;
-    g.shape[g.ndim] = 2, g.strides[g.ndim++] = 1, g.offset *= 2;
+    g.shape[g.ndim] = 2;
+    g.strides[g.ndim++] = 1;
+    g.offset *= 2;
     return alias_as(self, tpi_dtype_to_real(self->dtype), &g);
 }
 
@@ -357,8 +379,12 @@ tp_tensor *tpi_native_view_as_complex(tp_tensor *self) {
     tpi_geometry g;
     same_geometry(self, &g);
     bool even = g.offset % 2 == 0 && g.strides[g.ndim - 1] == 1;
-    g.ndim--, g.offset /= 2;
-    for (int d = 0; d < g.ndim; d++) even = even && (g.strides[d] % 2 == 0 || g.shape[d] <= 1), g.strides[d] /= 2;
+    g.ndim--;
+    g.offset /= 2;
+    for (int d = 0; d < g.ndim; d++) {
+        even = even && (g.strides[d] % 2 == 0 || g.shape[d] <= 1);
+        g.strides[d] /= 2;
+    }
     if (!even)
         return tpi_fail(TP_ERR_RUNTIME,
                         "argument 'self': expected a last stride of 1, other strides and the offset even, got strides "
@@ -391,7 +417,8 @@ tp_tensor *tpi_native_view_dtype(tp_tensor *self, tp_dtype dtype) {
     if (g.strides[last] != 1) return refuse_view(self, dtype, "self.stride(-1) must be 1", g.strides[last]);
     if (to < from) {
         int64_t ratio = from / to;
-        g.shape[last] *= ratio, g.offset *= ratio;
+        g.shape[last] *= ratio;
+        g.offset *= ratio;
         for (int d = 0; d < last; d++) g.strides[d] *= ratio;
         return alias_as(self, dtype, &g);
     }
@@ -401,7 +428,8 @@ tp_tensor *tpi_native_view_dtype(tp_tensor *self, tp_dtype dtype) {
     if (g.shape[last] % ratio) return refuse_view(self, dtype, words, g.shape[last]);
     snprintf(words, sizeof words, "self.storage_offset() must be divisible by %lld", (long long)ratio);
     if (g.offset % ratio) return refuse_view(self, dtype, words, g.offset);
-    g.shape[last] /= ratio, g.offset /= ratio;
+    g.shape[last] /= ratio;
+    g.offset /= ratio;
     for (int d = 0; d < last; d++) {
         snprintf(words, sizeof words, "self.stride(%d) must be divisible by %lld", d, (long long)ratio);
         if (g.strides[d] % ratio) return refuse_view(self, dtype, words, g.strides[d]);

@@ -20,8 +20,11 @@ tp_tensor *tpi_compose_flatten(tp_tensor *self, int64_t start_dim, int64_t end_d
     int from = TPI_DIM(self, start_dim), to = from < 0 ? -1 : TPI_DIM(self, end_dim);
     if (to < 0) return NULL;
     if (from > to)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'start_dim': expected it before end_dim, got %lld and %lld",
-                        (long long)start_dim, (long long)end_dim);
+        return tpi_fail(
+            TP_ERR_RUNTIME,
+            "argument 'start_dim': flatten() has invalid args: start_dim cannot come after end_dim, got %lld "
+            "and %lld",
+            (long long)start_dim, (long long)end_dim);
     if (self->ndim == 0) return tpo_reshape(self, TP_INTS(1));
     if (from == to) return tpi_retain(self);
     int64_t shape[TP_MAX_DIMS], n = 0;
@@ -133,12 +136,16 @@ tp_tensor *tpi_compose_narrow(tp_tensor *self, int64_t dim, int64_t start, int64
     if (d < 0) return NULL;
     int64_t size = self->shape[d], from = start < 0 ? start + size : start;
     if (from < 0 || from > size)
-        return tpi_fail(TP_ERR_INDEX, "argument 'start': %lld is out of range for dimension %d with size %lld",
-                        (long long)start, d, (long long)size);
-    if (length < 0 || length > size - from)
+        return tpi_fail(TP_ERR_INDEX,
+                        "argument 'start': start out of range (expected to be in range of [%lld, %lld], but got %lld)",
+                        (long long)-size, (long long)size, (long long)start);
+    if (length < 0)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'length': narrow(): length must be non-negative, got %lld",
+                        (long long)length);
+    if (length > size - from)
         return tpi_fail(TP_ERR_RUNTIME,
-                        "argument 'length': %lld elements from %lld on do not fit dimension %d with size %lld",
-                        (long long)length, (long long)from, d, (long long)size);
+                        "argument 'length': start (%lld) + length (%lld) exceeds dimension size (%lld).",
+                        (long long)from, (long long)length, (long long)size);
     return tpo_slice(self, d, from, from + length, 1);
 }
 

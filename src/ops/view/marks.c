@@ -4,7 +4,7 @@
 
 tp_tensor *tpi_native_marked_view(tp_tensor *self) {
     tp_tensor *t = tpi_alias(self, self->ndim, self->shape, self->strides, tpi_offset(self));
-    if (t) tpi_turn_mark(t);
+    if (t) tpi_flip_mark(t);
     return t;
 }
 
@@ -13,7 +13,7 @@ tp_tensor *tpi_native_resolved(tp_tensor *self) {
     tp_tensor *memory = tpi_detached(self);
     if (!memory) return NULL;
     if (!tpi_marked(memory)) return tpi_after(memory, tpo_clone(memory, TP_PRESERVE));
-    tpi_turn_mark(memory);
+    tpi_flip_mark(memory);
     const bool complex = tp_dtype_is_complex((tp_dtype)memory->dtype);
     return tpi_after(memory, complex ? tpo_conj_physical(memory) : tpo_neg(memory));
 }

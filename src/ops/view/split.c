@@ -34,10 +34,11 @@ static int dim_of(tp_tensor *self, int64_t dim) {
 }
 
 tp_tensors tpi_compose_unbind(tp_tensor *self, int64_t dim) {
-    if (self->ndim == 0)
-        return tpi_fail(TP_ERR_INDEX, "argument 'dim': Dimension specified as %lld but tensor has no dimensions",
-                        (long long)dim),
-               no_list;
+    if (self->ndim == 0) {
+        tpi_fail(TP_ERR_INDEX, "argument 'dim': Dimension specified as %lld but tensor has no dimensions",
+                 (long long)dim);
+        return no_list;
+    }
     int d = TPI_DIM(self, dim);
     tp_tensors list = d < 0 ? no_list : list_of(self->shape[d]);
     for (int64_t i = 0; list.v && i < self->shape[d]; i++)
@@ -50,7 +51,15 @@ tp_tensors tpi_compose_split(tp_tensor *self, int64_t split_size, int64_t dim) {
     if (d < 0) return no_list;
     int64_t size = self->shape[d];
     if (split_size < 0 || (split_size == 0 && size != 0)) {
-        tpi_fail(TP_ERR_RUNTIME, "argument 'split_size': expected a positive number, got %lld", (long long)split_size);
+        if (split_size < 0)
+            tpi_fail(TP_ERR_RUNTIME,
+                     "argument 'split_size': split expects split_size be non-negative, but got split_size=%lld",
+                     (long long)split_size);
+        else
+            tpi_fail(TP_ERR_RUNTIME,
+                     "argument 'split_size': split_size can only be 0 if dimension size is 0, but got dimension size "
+                     "of %lld",
+                     (long long)size);
         return no_list;
     }
     int64_t pieces = size == 0           ? 1
@@ -73,7 +82,8 @@ tp_tensors tpi_compose_split_sizes(tp_tensor *self, tp_ints split_size, int64_t 
         fits = fits && split_size.v[i] >= 0 && !__builtin_add_overflow(total, split_size.v[i], &total);
     if (!fits || total != self->shape[d]) {
         tpi_fail(TP_ERR_RUNTIME,
-                 "argument 'split_size': expected sizes that add up to %lld, the size of dimension %d, got %s",
+                 "argument 'split_size': split_with_sizes expects split_sizes to sum exactly to %lld (input tensor's "
+                 "size at dimension %d), but got split_sizes=%s",
                  (long long)self->shape[d], d, tpi_shape_text(split_size));
         return no_list;
     }

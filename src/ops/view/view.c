@@ -7,17 +7,27 @@
 static void start_from(const tp_tensor *self, tpi_geometry *out) {
     out->ndim = self->ndim;
     out->offset = tpi_offset(self);
-    for (int d = 0; d < self->ndim; d++) out->shape[d] = self->shape[d], out->strides[d] = self->strides[d];
+    for (int d = 0; d < self->ndim; d++) {
+        out->shape[d] = self->shape[d];
+        out->strides[d] = self->strides[d];
+    }
 }
 
 static void drop_dim(tpi_geometry *g, int dim) {
-    for (int d = dim; d + 1 < g->ndim; d++) g->shape[d] = g->shape[d + 1], g->strides[d] = g->strides[d + 1];
+    for (int d = dim; d + 1 < g->ndim; d++) {
+        g->shape[d] = g->shape[d + 1];
+        g->strides[d] = g->strides[d + 1];
+    }
     g->ndim--;
 }
 
 static void put_dim(tpi_geometry *g, int dim, int64_t size, int64_t stride) {
-    for (int d = g->ndim; d > dim; d--) g->shape[d] = g->shape[d - 1], g->strides[d] = g->strides[d - 1];
-    g->shape[dim] = size, g->strides[dim] = stride;
+    for (int d = g->ndim; d > dim; d--) {
+        g->shape[d] = g->shape[d - 1];
+        g->strides[d] = g->strides[d - 1];
+    }
+    g->shape[dim] = size;
+    g->strides[dim] = stride;
     g->ndim++;
 }
 
@@ -38,9 +48,9 @@ bool tpi_geometry_view(tp_tensor *self, tp_ints size, tpi_geometry *out) {
     tp_ints shape = {out->shape, size.n};
     if (tpi_view_strides(self, shape, out->strides)) return true;
     return tpi_refuse(TP_ERR_RUNTIME,
-                      "argument 'size': a tensor of shape %s and strides %s cannot be seen as %s without a copy (at "
-                      "least one dimension spans "
-                      "two contiguous subspaces); use reshape instead",
+                      "argument 'size': view size is not compatible with input tensor's size and stride (at least one "
+                      "dimension spans across two contiguous subspaces). Use .reshape(...) instead. A tensor of shape "
+                      "%s and strides %s cannot be seen as %s without a copy",
                       tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_strides(self)), tpi_shape_text(shape));
 }
 
@@ -85,16 +95,20 @@ bool tpi_geometry_expand(tp_tensor *self, tp_ints size, bool implicit, tpi_geome
 /* order[i] is the dim of self that becomes dim i; every dim exactly once. */
 static bool check_order(const tp_tensor *self, tp_ints dims, int *order) {
     if (dims.n != self->ndim)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'dims': expected %d dimensions for shape %s, got %lld", self->ndim,
-                          tpi_shape_text(tpi_shape(self)), (long long)dims.n);
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'dims': number of dimensions in the tensor input does not match the length of the "
+                          "desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %lld",
+                          self->ndim, (long long)dims.n);
     bool seen[TP_MAX_DIMS] = {false};
     for (int64_t i = 0; i < dims.n; i++) {
         int d = TPI_DIM(self, dims.v[i]);
         if (d < 0) return false;
         if (seen[d])
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'dims': dimension %d appears twice in %s", d,
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'dims': duplicate dims are not allowed. Dimension %d appears twice in %s", d,
                               tpi_shape_text(dims));
-        seen[d] = true, order[i] = d;
+        seen[d] = true;
+        order[i] = d;
     }
     return true;
 }
@@ -104,8 +118,10 @@ bool tpi_geometry_permute(tp_tensor *self, tp_ints dims, tpi_geometry *out) {
     if (!check_order(self, dims, order)) return false;
     out->ndim = self->ndim;
     out->offset = tpi_offset(self);
-    for (int i = 0; i < self->ndim; i++)
-        out->shape[i] = self->shape[order[i]], out->strides[i] = self->strides[order[i]];
+    for (int i = 0; i < self->ndim; i++) {
+        out->shape[i] = self->shape[order[i]];
+        out->strides[i] = self->strides[order[i]];
+    }
     return true;
 }
 
@@ -114,8 +130,10 @@ bool tpi_geometry_permute_inverse(tp_tensor *self, tp_ints dims, tpi_geometry *o
     if (!check_order(self, dims, order)) return false;
     out->ndim = self->ndim;
     out->offset = tpi_offset(self);
-    for (int i = 0; i < self->ndim; i++)
-        out->shape[order[i]] = self->shape[i], out->strides[order[i]] = self->strides[i];
+    for (int i = 0; i < self->ndim; i++) {
+        out->shape[order[i]] = self->shape[i];
+        out->strides[order[i]] = self->strides[i];
+    }
     return true;
 }
 
@@ -124,8 +142,10 @@ bool tpi_geometry_transpose(tp_tensor *self, int64_t dim0, int64_t dim1, tpi_geo
     if (b < 0) return false;
     start_from(self, out);
     if (self->ndim == 0) return true;
-    out->shape[a] = self->shape[b], out->strides[a] = self->strides[b];
-    out->shape[b] = self->shape[a], out->strides[b] = self->strides[a];
+    out->shape[a] = self->shape[b];
+    out->strides[a] = self->strides[b];
+    out->shape[b] = self->shape[a];
+    out->strides[b] = self->strides[a];
     return true;
 }
 
@@ -140,7 +160,8 @@ static void squeeze_where(const tp_tensor *self, const bool *wanted, tpi_geometr
     out->offset = tpi_offset(self);
     for (int d = 0; d < self->ndim; d++) {
         if (wanted[d] && self->shape[d] == 1) continue;
-        out->shape[out->ndim] = self->shape[d], out->strides[out->ndim++] = self->strides[d];
+        out->shape[out->ndim] = self->shape[d];
+        out->strides[out->ndim++] = self->strides[d];
     }
 }
 
@@ -223,8 +244,7 @@ bool tpi_geometry_slice(tp_tensor *self, int64_t dim, int64_t start, int64_t end
 /* Which elements a diagonal has. */
 static bool diagonal_of(const tpi_geometry *g, int a, int b, int64_t offset, int64_t *length, int64_t *start) {
     if (a == b)
-        return tpi_refuse(TP_ERR_RUNTIME,
-                          "argument 'dim2': dim1 and dim2 are both dimension %d, expected two different ones", a);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'dim2': diagonal dimensions cannot be identical %d, %d", a, b);
     int64_t rows = g->shape[a], cols = g->shape[b];
     if (offset < -rows) offset = -rows; /* beyond it there is none, either */
     int64_t n =
@@ -262,7 +282,10 @@ bool tpi_geometry_unfold(tp_tensor *self, int64_t dimension, int64_t size, int64
                           (long long)length, (long long)size);
     if (step <= 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'step': step is %lld but must be > 0", (long long)step);
     start_from(self, out);
-    if (self->ndim) out->shape[d] = (length - size) / step + 1, out->strides[d] = tpi_size_times(stride, step);
+    if (self->ndim) {
+        out->shape[d] = (length - size) / step + 1;
+        out->strides[d] = tpi_size_times(stride, step);
+    }
     put_dim(out, out->ndim, size, stride);
     return true;
 }
@@ -286,7 +309,8 @@ bool tpi_geometry_as_strided(tp_tensor *self, tp_ints size, tp_ints stride, int6
             return tpi_refuse(TP_ERR_RUNTIME,
                               "as_strided: Negative strides are not supported at the moment, got strides: %s",
                               tpi_shape_text(stride));
-        out->shape[d] = size.v[d], out->strides[d] = stride.v[d];
+        out->shape[d] = size.v[d];
+        out->strides[d] = stride.v[d];
         int64_t span;
         if (numel &&
             (__builtin_mul_overflow(size.v[d] - 1, stride.v[d], &span) || __builtin_add_overflow(last, span, &last)))

@@ -37,6 +37,13 @@ template <class T> struct schema_name<std::vector<T>> {
 template <class T> struct schema_name<ArrayRef<T>> {
     static std::string get() { return schema_name<T>::get() + "[]"; }
 };
+template <class T, size_t N> struct schema_name<std::array<T, N>> {
+    static std::string get() { return schema_name<T>::get() + "[" + std::to_string(N) + "]"; }
+};
+template <class K, class V> struct schema_name<Dict<K, V>> {
+    static std::string get() { return "Dict(" + schema_name<K>::get() + ", " + schema_name<V>::get() + ")"; }
+};
+template <class K, class V> struct schema_name<std::unordered_map<K, V>> : schema_name<Dict<K, V>> {};
 template <class... T> struct schema_name<std::tuple<T...>> {
     static std::string get() {
         std::string s = "(";
@@ -144,9 +151,6 @@ class RegisterOperators {
         return *this;
     }
 };
-namespace jit {
-using RegisterOperators = torch::RegisterOperators;
-}
 namespace detail {
 struct LibraryInit {
     LibraryInit(const char *space, const char *key, void (*fill)(Library &)) {
@@ -159,6 +163,11 @@ struct LibraryInit {
 namespace c10 {
 using RegisterOperators = torch::RegisterOperators;
 }
+namespace taper {
+namespace jit {
+using RegisterOperators = torch::RegisterOperators;
+}
+} // namespace taper
 
 #define TAPER_LIBRARY_JOIN__(a, b) a##b
 #define TAPER_LIBRARY_JOIN_(a, b)  TAPER_LIBRARY_JOIN__(a, b)

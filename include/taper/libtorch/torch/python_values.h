@@ -139,7 +139,74 @@ template <class T> struct value<std::vector<T>> {
         return list;
     }
 };
+template <class T, size_t N> struct value<std::array<T, N>> {
+    static std::array<T, N> from(PyObject *o) {
+        const std::vector<T> list = value<std::vector<T>>::from(o);
+        if (list.size() != N) {
+            PyErr_Format(PyExc_ValueError, "expected a list of %d items, got %d", static_cast<int>(N),
+                         static_cast<int>(list.size()));
+            throw Failed();
+        }
+        std::array<T, N> v;
+        for (size_t i = 0; i < N; i++) v[i] = list[i];
+        return v;
+    }
+    static PyObject *to(const std::array<T, N> &v) {
+        return value<std::vector<T>>::to(std::vector<T>(v.begin(), v.end()));
+    }
+};
+/* put(key, value) for each item of a Python dict. */
+template <class K, class V, class F> inline void each_item(PyObject *o, F &&put) {
+    if (!PyDict_Check(o)) wrong("a dict", o);
+    PyObject *key, *item;
+    for (Py_ssize_t at = 0; PyDict_Next(o, &at, &key, &item);) put(value<K>::from(key), value<V>::from(item));
+}
+inline PyObject *put_item(PyObject *dict, PyObject *key, PyObject *item) { /* takes both; NULL: it failed */
+    const bool good = dict && key && item && !PyDict_SetItem(dict, key, item);
+    Py_XDECREF(key);
+    Py_XDECREF(item);
+    if (good) return dict;
+    Py_XDECREF(dict);
+    return nullptr;
+}
+template <class K, class V> struct value<Dict<K, V>> {
+    static Dict<K, V> from(PyObject *o) {
+        Dict<K, V> dict;
+        each_item<K, V>(o, [&](K key, V item) { dict.insert_or_assign(std::move(key), std::move(item)); });
+        return dict;
+    }
+    static PyObject *to(const Dict<K, V> &v) {
+        PyObject *dict = PyDict_New();
+        for (const auto &item : v) {
+            if (!dict) break;
+            dict = put_item(dict, value<K>::to(item.key()), value<V>::to(item.value()));
+        }
+        return dict;
+    }
+};
+template <class K, class V> struct value<std::unordered_map<K, V>> {
+    static std::unordered_map<K, V> from(PyObject *o) {
+        std::unordered_map<K, V> map;
+        each_item<K, V>(o, [&](K key, V item) { map.insert_or_assign(std::move(key), std::move(item)); });
+        return map;
+    }
+    static PyObject *to(const std::unordered_map<K, V> &v) {
+        PyObject *dict = PyDict_New();
+        for (const auto &item : v) {
+            if (!dict) break;
+            dict = put_item(dict, value<K>::to(item.first), value<V>::to(item.second));
+        }
+        return dict;
+    }
+};
 template <class... T> struct value<std::tuple<T...>> {
+    static std::tuple<T...> from(PyObject *o) {
+        if (!PyTuple_Check(o) || PyTuple_GET_SIZE(o) != static_cast<Py_ssize_t>(sizeof...(T))) wrong("a tuple", o);
+        return from_items(o, std::index_sequence_for<T...>());
+    }
+    template <size_t... I> static std::tuple<T...> from_items(PyObject *o, std::index_sequence<I...>) {
+        return std::tuple<T...>{value<T>::from(PyTuple_GET_ITEM(o, I))...};
+    }
     static PyObject *to(const std::tuple<T...> &v) {
         PyObject *tuple = PyTuple_New(sizeof...(T));
         if (!tuple) return nullptr;

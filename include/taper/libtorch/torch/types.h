@@ -49,14 +49,11 @@ using Tensor = taper::Tensor;
 using TensorBase = taper::Tensor;
 using c10::nullopt;
 using c10::optional;
+using c10::str;
 using c10::string_view;
-namespace indexing {
-using namespace taper::indexing;
-}
+namespace indexing = taper::indexing;
 inline int get_thread_num() { return taper::parallel_thread(); }
-inline void manual_seed(uint64_t seed) { taper::manual_seed(seed); }
 inline bool hasCUDA() { return tp_device_count(TP_CUDA) > 0; }
-template <class... A> inline at::Tensor cross_entropy_loss(const A &...a) { return taper::cross_entropy_loss(a...); }
 } // namespace at
 
 namespace torch {
@@ -65,6 +62,7 @@ using c10::complex;
 using c10::nullopt;
 using c10::nullopt_t;
 using c10::optional;
+using c10::str;
 using c10::string_view;
 using Tensor = taper::Tensor;
 using Device = taper::Device;
@@ -74,49 +72,17 @@ constexpr ScalarType kU8 = ScalarType::Byte, kU16 = ScalarType::UInt16, kU32 = S
                      kU64 = ScalarType::UInt64, kI8 = ScalarType::Char, kI16 = ScalarType::Short,
                      kI32 = ScalarType::Int, kI64 = ScalarType::Long, kF16 = ScalarType::Half, kF32 = ScalarType::Float,
                      kF64 = ScalarType::Double;
-namespace indexing {
-using namespace taper::indexing;
-}
-namespace linalg {
-using namespace taper::linalg;
-}
-namespace fft {
-using namespace taper::fft;
-}
-namespace special {
-using namespace taper::special;
-}
-namespace autograd {
-using namespace taper::autograd;
-using taper::GradMode;
-} // namespace autograd
-namespace data {
-using namespace taper::data;
-}
-namespace nn {
-using namespace taper::nn;
-namespace functional {
-using namespace taper::nn::functional;
-}
-namespace init {
-using namespace taper::nn::init;
-}
-namespace utils {
-using namespace taper::nn::utils;
-}
-} // namespace nn
-namespace optim {
-using namespace taper::optim;
-}
-namespace serialize {
-using namespace taper::serialize;
-}
-namespace jit {
-using namespace taper::jit;
-namespace script {
-using namespace taper::jit::script;
-}
-} // namespace jit
+/* Aliases, so that "using namespace torch; nn::Linear" finds one namespace and not two. */
+namespace indexing = taper::indexing;
+namespace linalg = taper::linalg;
+namespace fft = taper::fft;
+namespace special = taper::special;
+namespace autograd = taper::autograd;
+namespace data = taper::data;
+namespace nn = taper::nn;
+namespace optim = taper::optim;
+namespace serialize = taper::serialize;
+namespace jit = taper::jit;
 namespace cuda {
 inline size_t device_count() { return static_cast<size_t>(tp_device_count(TP_CUDA)); }
 inline bool is_available() { return device_count() > 0; }

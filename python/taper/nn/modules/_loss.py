@@ -1,41 +1,19 @@
-"""What losses share, and the two that the table cannot say."""
+"""Losses: methods that the stanzas of tables/layers/loss.layer cannot say, and the one loss that is made of a layer."""
 
 from taper.nn import functional as F
-from taper.nn.modules.module import Module
+from taper.nn.modules.base_loss import _WeightedLoss
 
 
-class _Loss(Module):
-    """How elements are reduced; size_average and reduce are the old way to say it."""
+class TripletDistanceMethods:
+    """A distance that is any function."""
 
-    def __init__(self, size_average=None, reduce=None, reduction="mean"):
-        super().__init__()
-        self.reduction = F._reduction(size_average, reduce, reduction)
+    __slots__ = ()
 
-
-class _WeightedLoss(_Loss):
-    """A loss with a weight, which is a buffer."""
-
-    def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
-
-
-class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss with any distance."""
-
-    __constants__ = ["margin", "swap", "reduction"]
-
-    def __init__(self, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
-        super().__init__(reduction=reduction)
-        if margin <= 0:
-            raise ValueError(
-                f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead"
-            )
-        if distance_function is None:
+    def _settle_distance(self):
+        if self.distance_function is None:
             from taper.nn.modules.distance import PairwiseDistance
 
-            distance_function = PairwiseDistance()
-        self.distance_function, self.margin, self.swap = distance_function, margin, swap
+            self.distance_function = PairwiseDistance()
 
     def forward(self, anchor, positive, negative):
         return F.triplet_margin_with_distance_loss(

@@ -1,31 +1,28 @@
-"""Pooling over windows that begin at random places."""
+"""Pooling over windows that begin at random places: what tables/layers/pooling.layer cannot say, since C takes an
+output_size alone."""
 
 from taper.nn import functional as F
-from taper.nn.modules.module import Module
-from taper.nn.modules.utils import _pair, _triple
+from taper.nn.modules.utils import _ntuple
 
 
-class _FractionalMaxPool(Module):
-    """The largest element of windows at random places; output_size or output_ratio says how many."""
+class FractionalPoolMethods:
+    """output_size or output_ratio says how many windows there are."""
 
-    __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
+    __slots__ = ()
 
-    def __init__(self, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
-        super().__init__()
-        self.kernel_size = self._sizes(kernel_size)
-        self.return_indices = return_indices
-        self.register_buffer("_random_samples", _random_samples)
-        self.output_size = None if output_size is None else self._sizes(output_size)
-        self.output_ratio = None if output_ratio is None else self._sizes(output_ratio)
-        if output_size is None and output_ratio is None:
-            raise ValueError(f"{type(self).__name__} requires specifying either an output size, or a pooling ratio")
-        if output_size is not None and output_ratio is not None:
-            raise ValueError("only one of output_size and output_ratio may be specified")
-        if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
-            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+    def _settle(self, dims, random_samples):
+        sizes = _ntuple(dims)
+        ratio = self.output_ratio
+        self.kernel_size = sizes(self.kernel_size)
+        self.output_size = None if self.output_size is None else sizes(self.output_size)
+        self.output_ratio = None if ratio is None else sizes(ratio)
+        self.register_buffer("_random_samples", random_samples)
+        if ratio is not None and not all(0 < each < 1 for each in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {ratio})")
 
-    def forward(self, input):
-        return self._pool(
+    def _pool(self, input):
+        pool = F.fractional_max_pool2d if len(self.kernel_size) == 2 else F.fractional_max_pool3d
+        return pool(
             input,
             self.kernel_size,
             self.output_size,
@@ -33,15 +30,3 @@ class _FractionalMaxPool(Module):
             self.return_indices,
             _random_samples=self._random_samples,
         )
-
-
-class FractionalMaxPool2d(_FractionalMaxPool):
-    """Images pooled to a fraction of their size."""
-
-    _sizes, _pool = staticmethod(_pair), staticmethod(F.fractional_max_pool2d)
-
-
-class FractionalMaxPool3d(_FractionalMaxPool):
-    """Volumes pooled to a fraction of their size."""
-
-    _sizes, _pool = staticmethod(_triple), staticmethod(F.fractional_max_pool3d)

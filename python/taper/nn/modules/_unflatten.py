@@ -1,31 +1,20 @@
-"""Splitting a dim, which may be given with names."""
-
-from taper.nn.modules.module import Module
+"""Splitting a dim: what Python's constructor looks at besides tables/layers/flatten.layer. C's arguments have types."""
 
 
-class Unflatten(Module):
-    """Splits a dim into several."""
+class UnflattenMethods:
+    """The types of the arguments."""
 
-    __constants__ = ["dim", "unflattened_size"]
+    __slots__ = ()
 
-    def __init__(self, dim, unflattened_size):
-        super().__init__()
-        if not isinstance(dim, int):
-            raise TypeError(f"expected dim to be an int for Unflatten, but found type {type(dim).__name__}")
-        if not isinstance(unflattened_size, (tuple, list)):
-            raise TypeError(
-                f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}"
-            )
-        for i, size in enumerate(unflattened_size):
+    def _check_types(self):
+        sizes = self.unflattened_size
+        if not isinstance(self.dim, int):
+            raise TypeError(f"expected dim to be an int for Unflatten, but found type {type(self.dim).__name__}")
+        if not isinstance(sizes, (tuple, list)):
+            raise TypeError(f"unflattened_size must be a tuple of ints, but found type {type(sizes).__name__}")
+        for i, size in enumerate(sizes):
             if not isinstance(size, int):
                 raise TypeError(
                     f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} at pos "
                     f"{i}"
                 )
-        self.dim, self.unflattened_size = dim, unflattened_size
-
-    def forward(self, input):
-        return input.unflatten(self.dim, self.unflattened_size)
-
-    def extra_repr(self):
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

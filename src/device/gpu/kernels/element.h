@@ -56,9 +56,13 @@ EL double el_fmod_f64(double x, double y) { return fmod(x, y); }
 EL float el_near_ndtr_f32(float x) {
     const float a = fabsf(x);
     float p = -2.772054813e-06f;
-    p = fmaf(p, a, 3.862081576e-05f), p = fmaf(p, a, -1.825479267e-04f), p = fmaf(p, a, -1.458693441e-04f),
+    p = fmaf(p, a, 3.862081576e-05f);
+    p = fmaf(p, a, -1.825479267e-04f);
+    p = fmaf(p, a, -1.458693441e-04f);
     p = fmaf(p, a, 7.075470872e-03f);
-    p = fmaf(p, a, -5.250502750e-02f), p = fmaf(p, a, -4.592049122e-01f), p = fmaf(p, a, -1.151105762e+00f),
+    p = fmaf(p, a, -5.250502750e-02f);
+    p = fmaf(p, a, -4.592049122e-01f);
+    p = fmaf(p, a, -1.151105762e+00f);
     p = fmaf(p, a, -1.0f);
     const float tail = exp2f(p);
     return x > 0 ? 1.0f - tail : tail;

@@ -36,12 +36,18 @@ EL_HEAVY double el_bessel(int order, bool second, double x) {
     double above = 0, j = tiny, unit = 0, series = 0; /* j is the multiple of J_k on the way down from k = 80 */
     for (int k = 80; k > 0; k--) {
         double below = 2 * k / x * j - above;
-        above = j, j = below;
+        above = j;
+        j = below;
         int m = (k - 1 - order) / 2; /* j is now J_(k-1) */
         if (second && m > 0 && (k - 1 - order) % 2 == 0)
             series += (m % 2 ? -1.0 : 1.0) * (order + 2 * m) * j / ((double)m * (m + order));
         if ((k - 1) % 2 == 0) unit += k > 1 ? 2 * j : j;
-        if (fabs(j) > huge) j *= tiny, above *= tiny, unit *= tiny, series *= tiny;
+        if (fabs(j) > huge) {
+            j *= tiny;
+            above *= tiny;
+            unit *= tiny;
+            series *= tiny;
+        }
     }
     double zero = j / unit, one = above / unit;
     series /= unit;

@@ -16,7 +16,9 @@
 
 INLINE void note_fault(GLOBAL volatile int64_t *fault, int64_t op, int64_t index, int64_t size) {
     if (fault[0]) return;
-    fault[1] = op, fault[2] = index, fault[3] = size;
+    fault[1] = op;
+    fault[2] = index;
+    fault[3] = size;
     FENCE_OF_ALL();
     fault[0] = 1;
 }

@@ -42,22 +42,26 @@ INLINE uint64_t to_u64_c128(tpi_c128 x) { return to_u64_f64(x.re); }
 
 INLINE tpi_c64 get_complex32(s_complex32 x) {
     tpi_c64 c;
-    c.re = get_float16(x.re), c.im = get_float16(x.im);
+    c.re = get_float16(x.re);
+    c.im = get_float16(x.im);
     return c;
 }
 INLINE s_complex32 set_complex32(tpi_c64 x) {
     s_complex32 c;
-    c.re = set_float16(x.re), c.im = set_float16(x.im);
+    c.re = set_float16(x.re);
+    c.im = set_float16(x.im);
     return c;
 }
 INLINE tpi_c64 get_bcomplex32(s_bcomplex32 x) {
     tpi_c64 c;
-    c.re = get_bfloat16(x.re), c.im = get_bfloat16(x.im);
+    c.re = get_bfloat16(x.re);
+    c.im = get_bfloat16(x.im);
     return c;
 }
 INLINE s_bcomplex32 set_bcomplex32(tpi_c64 x) {
     s_bcomplex32 c;
-    c.re = set_bfloat16(x.re), c.im = set_bfloat16(x.im);
+    c.re = set_bfloat16(x.re);
+    c.im = set_bfloat16(x.im);
     return c;
 }
 

@@ -13,11 +13,18 @@ INLINE words4 philox_at(const uint64_t seed, const uint64_t counter, const uint3
     for (int round = 0; round < 10; round++) {
         const uint32_t high_a = MULHI(0xd2511f53u, c0), low_a = 0xd2511f53u * c0, high_b = MULHI(0xcd9e8d57u, c2),
                        low_b = 0xcd9e8d57u * c2;
-        c0 = high_b ^ c1 ^ k0, c1 = low_b, c2 = high_a ^ c3 ^ k1, c3 = low_a;
-        k0 += 0x9e3779b9u, k1 += 0xbb67ae85u;
+        c0 = high_b ^ c1 ^ k0;
+        c1 = low_b;
+        c2 = high_a ^ c3 ^ k1;
+        c3 = low_a;
+        k0 += 0x9e3779b9u;
+        k1 += 0xbb67ae85u;
     }
     words4 out;
-    out.w[0] = c0, out.w[1] = c1, out.w[2] = c2, out.w[3] = c3;
+    out.w[0] = c0;
+    out.w[1] = c1;
+    out.w[2] = c2;
+    out.w[3] = c3;
     return out;
 }
 INLINE words4 philox(const uint64_t seed, const uint64_t counter) { return philox_at(seed, counter, 0); }

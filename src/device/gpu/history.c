@@ -1,0 +1,45 @@
+/* Tells a watcher of every block of device memory that a tensor takes and gives back: what memory snapshots with stacks
+ * are made of. Nobody holds a lock of the library's when the watcher is called, so that it may wait for locks of its
+ * own, such as an interpreter's. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <taper/gpu.h>
+#include "device/gpu/gpu.h"
+
+typedef struct watcher {
+    void (*told)(const tp_gpu_memory_event *event, void *context);
+    void *context;
+} watcher;
+static _Atomic(const watcher *) watching; /* NULL: nobody */
+
+bool tp_gpu_memory_watch(void (*told)(const tp_gpu_memory_event *event, void *context), void *context) {
+    /* Another thread may be calling the one before: watchers are few, and are kept. */
+    watcher *made = told ? tpi_malloc(sizeof *made) : NULL;
+    if (told && !made) return false;
+    if (made) *made = (watcher){told, context};
+    atomic_store(&watching, made);
+    return true;
+}
+
+static void tell(tp_device device, void *block, size_t bytes, bool taken) {
+    const watcher *w = atomic_load_explicit(&watching, memory_order_acquire);
+    if (!w || !block) return;
+    const tp_gpu_memory_event event = {.size = sizeof event,
+                                       .device = device,
+                                       .address = block,
+                                       .bytes = (int64_t)bytes,
+                                       .stream = tpi_gpu_stream_of(device),
+                                       .taken = taken};
+    w->told(&event, w->context);
+}
+
+void *tpi_gpu_alloc_told(tp_device device, size_t bytes) {
+    void *block = tpi_gpu_alloc(device, bytes);
+    tell(device, block, bytes, true);
+    return block;
+}
+
+void tpi_gpu_free_told(tp_device device, void *block, size_t bytes) {
+    tell(device, block, bytes, false);
+    tpi_gpu_free(device, block, bytes);
+}

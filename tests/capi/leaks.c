@@ -1,0 +1,83 @@
+/* TAPER_DEBUG=1: what was not released is named with the function that made it and the place of the call; a second
+ * release and a use after the release are errors for every kind of object. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <taper/taper.h>
+
+static char said[8192];
+static void add(const char *line, void *context) {
+    (void)context;
+    strcat(said, line);
+    strcat(said, "\n");
+}
+static void expect(bool right, const char *what) {
+    if (right) return;
+    printf("%s\n%s\nerror: %s\n", what, said, tp_error() ? tp_error() : "none");
+    exit(1);
+}
+static void expect_error(const char *what, const char *words) {
+    expect(!tp_ok() && strstr(tp_error(), words), what);
+    tp_error_clear();
+}
+__attribute__((noinline)) static void lose_two(void) {
+    volatile int two = 2;                                 /* or the compiler makes two calls of the loop's one */
+    for (int i = 0; i < two; i++) tp_ones(TP_INTS(2, 3)); /* LINE */
+}
+
+static void kinds(void) {
+    tp_tensor *rows = tp_zeros(TP_INTS(4, 2));
+    tp_dataset *d = tp_dataset_of_tensors(TP_LIST(rows));
+    tp_loader *l = tp_loader_new(d, .batch = 2);
+    tp_sampler *s = tp_sampler_sequential(4);
+    tp_generator *g = tp_generator_new(1);
+    tp_file *f = tp_new_file();
+    tp_loader_free(l);
+    tp_dataset_release(d);
+    tp_sampler_free(s);
+    tp_generator_free(g);
+    tp_close_file(f);
+    tp_release(rows);
+    expect(tp_ok(), "ends of all kinds");
+    tp_loader_free(l);
+    expect_error("a loader's second end", "tp_loader_free: argument 'loader': expected a loader, got one that was");
+    expect(!tp_loader_next(l), "a loader after its end");
+    expect_error("a loader after its end", "released before");
+    tp_dataset_release(d);
+    expect_error("a dataset's second end", "expected a dataset, got one that was released before");
+    expect(!tp_loader_new(d), "a loader of a dataset that is gone");
+    expect_error("a loader of a dataset that is gone", "released before");
+    tp_sampler_free(s);
+    expect_error("a sampler's second end", "expected a sampler, got one that was released before");
+    expect(tp_sampler_count(s) == -1, "a sampler after its end");
+    expect_error("a sampler after its end", "released before");
+    tp_generator_free(g);
+    expect_error("a generator's second end", "expected a generator, got one that was released before");
+    tp_close_file(f);
+    expect_error("a file's second end", "expected a file, got one that was released before");
+}
+
+int main(int argc, char **argv) {
+    (void)argv;
+    if (argc > 1) { /* leaves them to the report at the end */
+        lose_two();
+        return 0;
+    }
+    if (tp_debug_mark() < 0) return tp_debug_live(0, add, NULL) == -1 ? 2 : 1; /* without TAPER_DEBUG */
+    int64_t before = tp_debug_mark();
+    kinds();
+    TP_SCOPE {
+        tp_tensor *x = tp_set_requires_grad(tp_ones(TP_INTS(3)), true);
+        tp_backward(tp_sum(tp_mul(x, x)));
+    }
+    expect(tp_debug_live(before, add, NULL) == 0 && !*said, "what was released is not alive");
+    tp_module *net = tp_nn_linear(2, 2);
+    lose_two();
+    expect(tp_debug_live(before, add, NULL) == 5, "two tensors, a module and its two parameters");
+    expect(strstr(said, "2 tensors made by tp_ones, called from "), "where two tensors were made");
+    expect(strstr(said, "1 module made by tp_nn_linear, called from "), "where a module was made");
+    expect(strstr(said, "2 tensors made by tp_nn_linear, called from "), "where its parameters were made");
+    tp_module_release(net);
+    expect(tp_debug_live(before, NULL, NULL) == 2, "the module is gone");
+    return 0;
+}
