@@ -27,7 +27,7 @@ def test_libgloo(name, n, tmp_path):
     folder = os.environ.get("TAPER_BUILD_DIR") or os.path.join(os.path.dirname(taper.__file__), "..", "..")
     if not os.path.exists(os.path.join(folder, "libtaper-gloo.so")):
         pytest.skip("the engine for libgloo was not built: libgloo is not on this machine")
-    run_ranks(n, f"distributed/{name}.py", tmp_path, variables={"TAPER_GLOO": "1"})
+    run_ranks(n, f"distributed/{name}.py", tmp_path, variables={"TAPER_GLOO": "1", "TEST_ENGINES": "gloo"})
 
 
 @pytest.mark.parametrize("how", ["file", "tcp", "store"])
@@ -50,12 +50,10 @@ def test_tensors_of_other_devices(tmp_path):
 def test_names_and_errors():
     import taper.distributed as dist
 
-    assert (
-        dist.is_available()
-        and dist.is_gloo_available()
-        and not dist.is_initialized()
-        and dist.ReduceOp.SUM == dist.ReduceOp.RedOpType.SUM
-    )
+    assert dist.is_available()
+    assert dist.is_gloo_available()
+    assert not dist.is_initialized()
+    assert dist.ReduceOp.SUM == dist.ReduceOp.RedOpType.SUM
     with pytest.raises(
         ValueError, match="Default process group has not been initialized, please make sure to call init_process_group."
     ):
@@ -120,22 +118,22 @@ def test_reduce_ops_are_printed_and_compared_as_in_pytorch():
         "RedOpType.AVG",
         "RedOpType.PREMUL_SUM",
     ]
-    assert (
-        repr(op.MAX) == "<RedOpType.MAX: 4>"
-        and f"{op.MIN} {op.BOR}" == "RedOpType.MIN RedOpType.BOR"
-        and "%s" % op.BXOR == "RedOpType.BXOR"
-    )
-    assert (
-        op.SUM == 0
-        and op.SUM == op(op.SUM)
-        and op.SUM != op.AVG
-        and op.SUM != "SUM"
-        and {op.SUM: 1}[op.SUM] == 1
-        and int(op.MAX) == op.MAX.value == 4
-        and op.MAX.name == "MAX"
-    )
-    assert isinstance(op.SUM, op) and not isinstance(op.SUM, int) and bool(op.SUM) and op.RedOpType.SUM is op.SUM
-    assert pickle.loads(pickle.dumps(op.MAX)) is op.MAX and copy.deepcopy(op.MIN) is op.MIN
+    assert repr(op.MAX) == "<RedOpType.MAX: 4>"
+    assert f"{op.MIN} {op.BOR}" == "RedOpType.MIN RedOpType.BOR"
+    assert "%s" % op.BXOR == "RedOpType.BXOR"
+    assert op.SUM == 0
+    assert op.SUM == op(op.SUM)
+    assert op.SUM != op.AVG
+    assert op.SUM != "SUM"
+    assert {op.SUM: 1}[op.SUM] == 1
+    assert int(op.MAX) == op.MAX.value == 4
+    assert op.MAX.name == "MAX"
+    assert isinstance(op.SUM, op)
+    assert not isinstance(op.SUM, int)
+    assert bool(op.SUM)
+    assert op.RedOpType.SUM is op.SUM
+    assert pickle.loads(pickle.dumps(op.MAX)) is op.MAX
+    assert copy.deepcopy(op.MIN) is op.MIN
     for wrong in (lambda: op.SUM < op.AVG, lambda: op.SUM + 1, lambda: op("SUM")):
         with pytest.raises(TypeError):
             wrong()
@@ -170,11 +168,9 @@ def test_stores_of_programs_and_queues(tmp_path):
     prefix.append("a", "x")
     prefix.append("a", "y")
     prefix.multi_set(["b"], ["z"])
-    assert (
-        own.values == {"p/a": b"xy", "p/b": b"z"}
-        and prefix.multi_get(["a", "b"]) == [b"xy", b"z"]
-        and not prefix.has_extended_api()
-    )
+    assert own.values == {"p/a": b"xy", "p/b": b"z"}
+    assert prefix.multi_get(["a", "b"]) == [b"xy", b"z"]
+    assert not prefix.has_extended_api()
     with pytest.raises(RuntimeError, match="Not implemented."):
         dist.PrefixStore("p", dist.Store()).append("a", "b")
     with pytest.raises(ValueError):
@@ -184,8 +180,11 @@ def test_stores_of_programs_and_queues(tmp_path):
         for one in (store, dist.PrefixStore("q", store)):
             one.queue_push("work", "1")
             one.queue_push("work", "2")
-            assert one.check(["work"]) and one.queue_len("work") == 2 and "work" in one.list_keys()
-            assert [one.queue_pop("work"), one.queue_pop("work")] == [b"1", b"2"] and not one.check(["work"])
+            assert one.check(["work"])
+            assert one.queue_len("work") == 2
+            assert "work" in one.list_keys()
+            assert [one.queue_pop("work"), one.queue_pop("work")] == [b"1", b"2"]
+            assert not one.check(["work"])
             with pytest.raises(dist.QueueEmptyError, match="empty"):
                 one.queue_pop("work", block=False)
             one.barrier("here", 1)
@@ -204,7 +203,8 @@ def test_tcp_stores_count_their_clients():
     import taper.distributed as dist
 
     server = dist.TCPStore("localhost", 0, 1, True)
-    assert server.num_keys() == 1 and server._s.get("init/") == b"1"
+    assert server.num_keys() == 1
+    assert server._s.get("init/") == b"1"
     with pytest.raises(
         dist.DistStoreError, match=r"Timed out after \d+ seconds waiting for clients. 1/2 clients joined."
     ):

@@ -8,11 +8,10 @@ import pty
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 
 import pytest
-from ranks import free_port
+from ranks import PROGRAMS, free_port, python_path
 
 
 def launch(*arguments, command="launch", env=None, timeout=120):
@@ -20,29 +19,22 @@ def launch(*arguments, command="launch", env=None, timeout=120):
         [sys.executable, "-m", "taper", *command.split(), *map(str, arguments)],
         capture_output=True,
         text=True,
-        env={**os.environ, **(env or {})},
+        env={**os.environ, "PYTHONPATH": python_path(), **(env or {})},
         timeout=timeout,
     )
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.fixture
-def script(tmp_path):
-    def write(text, name="script.py"):
-        path = tmp_path / name
-        path.write_text(textwrap.dedent(text))
-        return path
-
-    return write
+def program(name):
+    """The path of a program of rank_programs/launch."""
+    return PROGRAMS / "launch" / f"{name}.py"
 
 
-SHOW = """
-    import json, os, sys
-    names = ("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_RANK ROLE_WORLD_SIZE ROLE_NAME MASTER_ADDR MASTER_PORT "
-             "TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS TORCHELASTIC_RUN_ID OMP_NUM_THREADS").split()
-    about = {name: os.environ.get(name) for name in names}
-    print(json.dumps({**about, "argv": sys.argv[1:], "cpus": sorted(os.sched_getaffinity(0))}), flush=True)
-"""
+def wait_for(paths):
+    until = time.monotonic() + 60
+    while not all(path.exists() for path in paths):
+        assert time.monotonic() < until, paths
+        time.sleep(0.02)
 
 
 def ranks(out):
@@ -50,7 +42,7 @@ def ranks(out):
 
 
 @pytest.mark.parametrize("command", ["launch", "torchrun", "run -m torch.distributed.run"])
-def test_variables_and_arguments(script, command):
+def test_variables_and_arguments(command):
     status, out, err = launch(
         "--nproc-per-node=3",
         "--max_restarts",
@@ -59,7 +51,7 @@ def test_variables_and_arguments(script, command):
         "trainer",
         "--rdzv_id",
         "job7",
-        script(SHOW),
+        program("show"),
         "--epochs",
         "3",
         command=command,
@@ -68,25 +60,17 @@ def test_variables_and_arguments(script, command):
     seen = ranks(out)
     assert [one["RANK"] for one in seen] == [one["LOCAL_RANK"] for one in seen] == ["0", "1", "2"]
     for one in seen:
-        assert (
-            one["WORLD_SIZE"] == one["LOCAL_WORLD_SIZE"] == one["ROLE_WORLD_SIZE"] == "3"
-            and one["GROUP_RANK"] == "0"
-            and one["GROUP_WORLD_SIZE"] == "1"
-        )
-        assert (
-            one["TORCHELASTIC_RESTART_COUNT"] == "0"
-            and one["TORCHELASTIC_MAX_RESTARTS"] == "2"
-            and one["TORCHELASTIC_RUN_ID"] == "job7"
-        )
-        assert one["argv"] == ["--epochs", "3"] and one["ROLE_NAME"] == "trainer" and one["MASTER_ADDR"] == "127.0.0.1"
-    assert len({one["MASTER_PORT"] for one in seen}) == 1 and int(seen[0]["MASTER_PORT"]) > 0
-
-
-SPEAK = """
-    import os, sys
-    for stream, name in ((sys.stdout, "out"), (sys.stderr, "err")):
-        print(f"{name} {os.environ['RANK']}\\n", end="", file=stream, flush=True)
-"""
+        assert one["WORLD_SIZE"] == one["LOCAL_WORLD_SIZE"] == one["ROLE_WORLD_SIZE"] == "3"
+        assert one["GROUP_RANK"] == "0"
+        assert one["GROUP_WORLD_SIZE"] == "1"
+        assert one["TORCHELASTIC_RESTART_COUNT"] == "0"
+        assert one["TORCHELASTIC_MAX_RESTARTS"] == "2"
+        assert one["TORCHELASTIC_RUN_ID"] == "job7"
+        assert one["argv"] == ["--epochs", "3"]
+        assert one["ROLE_NAME"] == "trainer"
+        assert one["MASTER_ADDR"] == "127.0.0.1"
+    assert len({one["MASTER_PORT"] for one in seen}) == 1
+    assert int(seen[0]["MASTER_PORT"]) > 0
 
 
 # As torchrun 2.15: what is asked for as --tee is shown, marked, whatever --redirects says of it.
@@ -110,19 +94,22 @@ SPEAK = """
         ("-r 0:1,1:2", ["out 1"], ["err 0"], ["0/stdout", "1/stderr"]),
     ],
 )
-def test_tee_and_redirects(options, out, err, logs, script, tmp_path):
-    status, said, told = launch("--nproc", 2, *options.split(), "--log-dir", tmp_path / "logs", script(SPEAK))
-    assert status == 0 and sorted(said.splitlines()) == out and sorted(told.splitlines()) == err
+def test_tee_and_redirects(options, out, err, logs, tmp_path):
+    status, said, told = launch("--nproc", 2, *options.split(), "--log-dir", tmp_path / "logs", program("speak"))
+    assert status == 0
+    assert sorted(said.splitlines()) == out
+    assert sorted(told.splitlines()) == err
     found = {
         str(path.relative_to(path.parents[1])).removesuffix(".log"): path.read_text()
         for path in (tmp_path / "logs").glob("*/attempt_0/*/*.log")
         if path.stat().st_size
     }
-    assert sorted(found) == logs and all(text == f"{name[-3:]} {name[0]}\n" for name, text in found.items())
+    assert sorted(found) == logs
+    assert all(text == f"{name[-3:]} {name[0]}\n" for name, text in found.items())
 
 
-def test_the_old_launcher_passes_the_local_rank(script):
-    path = script(SHOW)
+def test_the_old_launcher_passes_the_local_rank():
+    path = program("show")
     assert [
         one["argv"]
         for one in ranks(launch("--nproc_per_node=2", path, "a", command="run -m torch.distributed.launch")[1])
@@ -133,17 +120,18 @@ def test_the_old_launcher_passes_the_local_rank(script):
     ] == [["--use-env"]]
 
 
-def test_a_node_of_several_by_number_and_by_the_schedulers_variables(script):
-    path = script(SHOW)
+def test_a_node_of_several_by_number_and_by_the_schedulers_variables():
+    path = program("show")
     one = ranks(launch("--nnodes", 1, "--nproc", 1, "--master-addr", "localhost", "--master-port", 29777, path)[1])[0]
     assert (one["MASTER_ADDR"], one["MASTER_PORT"]) == ("localhost", "29777")
     status, _, err = launch("--nnodes", 2, "--nproc", 1, path)
-    assert status == 1 and "--master-addr" in err
+    assert status == 1
+    assert "--master-addr" in err
 
 
-def test_threads_and_processors_come_from_the_mask(script):
+def test_threads_and_processors_come_from_the_mask():
     processors = sorted(os.sched_getaffinity(0))
-    path, free = script(SHOW), {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    path, free = program("show"), {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
 
     def seen(*arguments):
         done = subprocess.run(
@@ -159,11 +147,7 @@ def test_threads_and_processors_come_from_the_mask(script):
     assert seen("--nproc", "1") == [(str(len(processors)), processors)]
     assert seen("--nproc", "2") == [(str(max(1, len(processors) // 2)), processors)] * 2
     first, last = processors[0], processors[-1]
-    assert (
-        seen("--nproc", "2", "--cpu-bind", f"list:{first}:{last}") == [("1", [first]), ("1", [last])]
-        if first != last
-        else True
-    )
+    assert seen("--nproc", "2", "--cpu-bind", f"list:{first}:{last}") == [("1", [first]), ("1", [last])]
     assert seen("--nproc", "1", "--cpu-bind", f"mask:{1 << last:#x}") == [("1", [last])]
     half = len(processors) // 2
     if half:
@@ -175,14 +159,11 @@ def test_threads_and_processors_come_from_the_mask(script):
     code, out, err = launch(
         "--nproc", 2, "--cpu-bind", f"verbose,list:{first}:{last}", path
     )  # as Slurm and PALS have it
-    assert (
-        code == 0
-        and f"local rank 0: processors {first}\n" in err + out
-        and f"local rank 1: processors {last}\n" in err + out
-    ), err
-    assert [one["cpus"] for one in ranks(out)] == [[first], [last]] and "local rank" not in "".join(
-        launch("--cpu-bind", f"quiet,list:{first}", path)[1:]
-    )
+    assert code == 0, err
+    assert f"local rank 0: processors {first}\n" in err + out, err
+    assert f"local rank 1: processors {last}\n" in err + out, err
+    assert [one["cpus"] for one in ranks(out)] == [[first], [last]]
+    assert "local rank" not in "".join(launch("--cpu-bind", f"quiet,list:{first}", path)[1:])
 
 
 def test_taper_info_shows_the_rank_and_its_processors():
@@ -190,7 +171,8 @@ def test_taper_info_shows_the_rank_and_its_processors():
     _, out, err = launch(
         "--nproc", 2, "--cpu-bind", f"list:{last}", "--no-python", sys.executable, "-m", "taper", "info"
     )
-    assert all(f"{rank} of 2 on" in out for rank in (0, 1)) and f"by torchrun, processors {last}\n" in out, err
+    assert all(f"{rank} of 2 on" in out for rank in (0, 1)), err
+    assert f"by torchrun, processors {last}\n" in out, err
 
 
 def test_taper_info_says_when_the_size_is_not_known():
@@ -198,92 +180,58 @@ def test_taper_info_says_when_the_size_is_not_known():
     assert "1 of a number that the launcher does not tell on" in out, out + err
 
 
-def test_ranks_that_fail_together_tell_it_one_by_one(script, tmp_path):
-    path = script("""
-        import os, sys, time
-        def deep(n):
-            return deep(n - 1) if n % 9 else deeper(n - 1) if n else 1 / 0
-        def deeper(n):
-            return deep(n)
-        open(os.path.join(sys.argv[1], os.environ["RANK"]), "w").close()
-        while len(os.listdir(sys.argv[1])) < 4:
-            time.sleep(0.001)
-        deep(200)
-    """)
+def test_ranks_that_fail_together_tell_it_one_by_one(tmp_path):
+    path = program("fail_together")
     (tmp_path / "here").mkdir()
     _, _, err = launch("--nproc", 4, path, tmp_path / "here")
     lines = [line for line in err.splitlines() if not line.startswith("taper")]
     starts = [at for at, line in enumerate(lines) if line.startswith("Traceback")]
     assert len(starts) == 4, err
     told = [lines[start:end] for start, end in zip(starts, starts[1:] + [None])]
-    assert told[0] == told[1] == told[2] == told[3] and told[0][-1] == "ZeroDivisionError: division by zero", err
+    assert told[0] == told[1] == told[2] == told[3], err
+    assert told[0][-1] == "ZeroDivisionError: division by zero", err
 
 
-def test_a_failing_rank_ends_the_others_and_says_why(script, tmp_path):
-    path = script("""
-        import os, sys, time
-        open(os.path.join(sys.argv[1], "pid" + os.environ["RANK"]), "w").write(str(os.getpid()))
-        def train():
-            while len([name for name in os.listdir(sys.argv[1]) if name.startswith("pid")]) < 3:
-                time.sleep(0.01)
-            if os.environ["RANK"] == "1":
-                open(os.path.join(sys.argv[1], "failed"), "w").write(str(time.monotonic()))
-                raise ValueError("lost its way")
-            time.sleep(100)
-        train()
-    """)
+def test_a_failing_rank_ends_the_others_and_says_why(tmp_path):
+    path = program("fail")
     status, out, err = launch("--nproc", 3, "--log-dir", tmp_path / "logs", path, tmp_path)
-    assert status == 1 and time.monotonic() - float((tmp_path / "failed").read_text()) < 10
+    assert status == 1
+    assert time.monotonic() - float((tmp_path / "failed1").read_text()) < 60
     for rank in range(3):
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / f"pid{rank}").read_text()), 0)
-    assert "rank 1 (pid" in err and "ended with status 1: ValueError: lost its way; all ranks are ended" in err
+    assert "rank 1 (pid" in err
+    assert "ended with status 1: ValueError: lost its way; all ranks are ended" in err
     logs = list((tmp_path / "logs").glob("*/attempt_0/*/stderr.log"))
-    assert len(logs) == 3 and all("ValueError: lost its way; all ranks are ended" in log.read_text() for log in logs)
+    assert len(logs) == 3
+    assert all("ValueError: lost its way; all ranks are ended" in log.read_text() for log in logs)
 
 
-def test_a_killed_rank_is_named_with_its_signal(script, tmp_path):
-    path = script("""
-        import os, signal, sys, time
-        if os.environ["RANK"] == "0":
-            open(os.path.join(sys.argv[1], "failed"), "w").write(str(time.monotonic()))
-            os.kill(os.getpid(), signal.SIGKILL)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        time.sleep(100)
-    """)
+def test_a_killed_rank_is_named_with_its_signal(tmp_path):
+    path = program("killed")
     status, _, err = launch("--nproc", 2, "--shutdown-timeout", 0.5, path, tmp_path)
-    assert (
-        status == 128 + 9
-        and "was killed by signal 9 (SIGKILL)" in err
-        and time.monotonic() - float((tmp_path / "failed").read_text()) < 10
-    )
+    assert status == 128 + 9
+    assert "was killed by signal 9 (SIGKILL)" in err
+    assert time.monotonic() - float((tmp_path / "failed0").read_text()) < 60
 
 
-def test_restarts(script, tmp_path):
-    path = script("""
-        import os, sys
-        count = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-        print(f"try {count} rank {os.environ['RANK']}", flush=True)
-        if count < 2 and os.environ["RANK"] == "1":
-            sys.exit(3)
-        if count < 2:
-            import time; time.sleep(60)
-    """)
+def test_restarts(tmp_path):
+    path = program("restarts")
     status, out, err = launch("--nproc", 2, "--max-restarts", 2, path)
-    assert status == 0 and {"try 0 rank 1", "try 1 rank 1", "try 2 rank 0", "try 2 rank 1"} <= set(out.splitlines())
-    assert "rank 1" in err and "status 3; all ranks are started again (2 times left)" in err and "(1 time left)" in err
+    assert status == 0
+    assert {"try 0 rank 1", "try 1 rank 1", "try 2 rank 0", "try 2 rank 1"} <= set(out.splitlines())
+    assert "rank 1" in err
+    assert "status 3; all ranks are started again (2 times left)" in err
+    assert "(1 time left)" in err
     assert launch("--nproc", 2, "--max-restarts", 1, path)[0] == 3
 
 
-def test_streams_go_where_they_are_asked_to(script, tmp_path):
-    path = script("""
-        import os, sys
-        print("out", os.environ["RANK"]); print("err", os.environ["RANK"], file=sys.stderr); print("no newline", end="")
-    """)
+def test_streams_go_where_they_are_asked_to(tmp_path):
+    path = program("no_newline")
     status, out, err = launch("--nproc", 2, "--log-dir", tmp_path / "a", "-r", "0:3", "-t", "1:1", path)
-    assert (
-        status == 0 and sorted(out.splitlines()) == ["[default1]:no newline", "[default1]:out 1"] and err == "err 1\n"
-    )
+    assert status == 0
+    assert sorted(out.splitlines()) == ["[default1]:no newline", "[default1]:out 1"]
+    assert err == "err 1\n"
     kept = {
         str(log.relative_to(tmp_path / "a")).split("/", 1)[1]: log.read_text()
         for log in (tmp_path / "a").glob("*/*/*/*.log")
@@ -296,44 +244,29 @@ def test_streams_go_where_they_are_asked_to(script, tmp_path):
     status, out, err = launch(
         "--nproc", 2, "--local-ranks-filter", "1", "-t", "3", "--log-line-prefix-template", "<${rank}> ", path
     )
-    assert sorted(out.splitlines()) == ["<1> no newline", "<1> out 1"] and err == "<1> err 1\n"
+    assert sorted(out.splitlines()) == ["<1> no newline", "<1> out 1"]
+    assert err == "<1> err 1\n"
 
 
-def test_a_signal_reaches_the_ranks_and_they_may_finish(script, tmp_path):
-    path = script("""
-        import os, signal, time, pathlib, sys
-        got = []
-        signal.signal(signal.SIGUSR1, lambda *_: got.append("usr1"))
-        signal.signal(signal.SIGTERM, lambda *_: got.append("term"))
-        mark = pathlib.Path(sys.argv[1])
-        (mark / f"ready{os.environ['RANK']}").touch()
-        while "term" not in got:
-            time.sleep(0.01)
-        (mark / f"saved{os.environ['RANK']}").write_text(" ".join(got))
-    """)
+def test_a_signal_reaches_the_ranks_and_they_may_finish(tmp_path):
+    path = program("signals")
     process = subprocess.Popen(
         [sys.executable, "-m", "taper", "launch", "--nproc", "2", str(path), str(tmp_path)],
         stderr=subprocess.PIPE,
         text=True,
     )
-    until = time.monotonic() + 60
-    while not all((tmp_path / f"ready{rank}").exists() for rank in (0, 1)) and time.monotonic() < until:
-        time.sleep(0.02)
+    wait_for([tmp_path / "ready0", tmp_path / "ready1"])
     process.send_signal(signal.SIGUSR1)
-    time.sleep(0.2)
+    wait_for([tmp_path / "heard0", tmp_path / "heard1"])
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=30)
-    assert process.returncode == 128 + signal.SIGTERM and "SIGTERM came" in err
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "SIGTERM came" in err
     assert [(tmp_path / f"saved{rank}").read_text() for rank in (0, 1)] == ["usr1 term"] * 2
 
 
-def test_live_lines_on_a_terminal(script):
-    path = script("""
-        import os, time
-        for step in range(5):
-            print(f"rank {os.environ['RANK']} step {step}", flush=True)
-            time.sleep(0.2)
-    """)
+def test_live_lines_on_a_terminal():
+    path = program("steps")
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "taper", "launch", "--nproc", "2", str(path)], stdout=theirs, stderr=theirs
@@ -351,27 +284,19 @@ def test_live_lines_on_a_terminal(script):
     os.close(ours)
     assert process.wait(30) == 0
     text = seen.decode()
-    assert (
-        all(f"rank {rank} step 4" in text for rank in (0, 1))
-        and text.count("running") >= 2
-        and "\x1b[2A\x1b[J" in text
-        and " MB " in text
-    )
+    assert all(f"rank {rank} step 4" in text for rank in (0, 1))
+    assert text.count("running") >= 2
+    assert "\x1b[2A\x1b[J" in text
+    assert " MB " in text
 
 
-def test_record_leaves_the_reason(tmp_path, script):
-    path = script("""
-        from torch.distributed.elastic.multiprocessing.errors import record
-        @record
-        def main():
-            raise KeyError("column")
-        main()
-    """)
+def test_record_leaves_the_reason(tmp_path):
+    path = program("recorded")
     _, _, err = launch("--no-python", "--nproc", 1, sys.executable, path)
     assert "ended with status 1: KeyError: 'column'" in err
 
 
-def nodes(count, script, *arguments, static):
+def nodes(count, command, *arguments, static):
     """Launchers of several nodes, all on this machine."""
     port = free_port()
     where = (
@@ -391,8 +316,9 @@ def nodes(count, script, *arguments, static):
                 *(["--node-rank", str(i)] if static else []),
                 *map(str, where),
                 *map(str, arguments),
-                str(script),
+                *map(str, command),
             ],
+            env={**os.environ, "PYTHONPATH": python_path()},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -411,99 +337,60 @@ def nodes(count, script, *arguments, static):
     )
 
 
-MEET = """
-    import os, sys, torch, torch.distributed as dist
-    dist.init_process_group("gloo")
-    x = torch.ones(1)
-    dist.all_reduce(x)
-    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and dist.get_rank() == 3 and FAILS:
-        sys.exit(5)
-    dist.barrier()
-    print("rank", dist.get_rank(), "node", os.environ["GROUP_RANK"], "sum", x.item(), "of", os.environ["GROUP_WORLD_SIZE"])
-"""
-
-
 @pytest.mark.parametrize("static", [True, False])
-def test_nodes_meet_and_start_again_together(script, static):
-    statuses, out, err = nodes(2, script(MEET.replace("FAILS", "False")), "--nnodes", "2", static=static)
+def test_nodes_meet_and_start_again_together(static):
+    statuses, out, err = nodes(2, [program("meet")], "--nnodes", "2", static=static)
     assert statuses == [0, 0], err
     assert sorted(out.splitlines()) == [f"rank {rank} node {rank // 2} sum 4.0 of 2" for rank in range(4)]
+    statuses, out, err = nodes(2, [program("meet"), "fail"], "--nnodes", "2", "--max-restarts", "1", static=static)
+    assert statuses == [0, 0], err
+    assert len(out.splitlines()) == 4, err
+    assert err.count("all ranks are started again") == 2, err
+
+
+def test_fewer_nodes_than_could_be():
     statuses, out, err = nodes(
-        2, script(MEET.replace("FAILS", "True")), "--nnodes", "2", "--max-restarts", "1", static=static
+        2, [program("meet")], "--nnodes", "1:3", "--rdzv-conf", "last_call_timeout=1", static=False
     )
-    assert statuses == [0, 0] and len(out.splitlines()) == 4 and err.count("all ranks are started again") == 2, err
+    assert statuses == [0, 0], err
+    assert sorted(out.splitlines())[0] == "rank 0 node 0 sum 4.0 of 2", err
 
 
-def test_fewer_nodes_than_could_be(script):
-    statuses, out, err = nodes(
-        2, script(MEET.replace("FAILS", "False")), "--nnodes", "1:3", "--rdzv-conf", "last_call_timeout=1", static=False
-    )
-    assert statuses == [0, 0] and sorted(out.splitlines())[0] == "rank 0 node 0 sum 4.0 of 2", err
-
-
-def test_the_culprit_is_named_though_others_fail_of_it_first(script):
-    path = script("""
-        import os, sys, time, torch, torch.distributed as dist
-        dist.init_process_group("gloo")
-        dist.barrier()
-        if dist.get_rank() == 1:
-            dist.destroy_process_group()
-            time.sleep(0.5)
-            raise ValueError("the reason")
-        dist.barrier()
-    """)
+def test_the_culprit_is_named_though_others_fail_of_it_first():
+    path = program("fail_after_the_others")
     status, _, err = launch("--nproc", 2, path)
-    assert status == 1 and "taper launch: rank 1 " in err and "ValueError: the reason; all ranks are ended" in err, err
+    assert status == 1, err
+    assert "taper launch: rank 1 " in err, err
+    assert "ValueError: the reason; all ranks are ended" in err, err
 
 
 @pytest.mark.parametrize(
     "how, wanted",
     [
-        ("os._exit(5)", r"taper launch: rank 1 \(pid \d+ on \S+\) ended with status 5; all"),
+        ("status 5", r"taper launch: rank 1 \(pid \d+ on \S+\) ended with status 5; all"),
         (
-            "sys.exit(0)",
+            "status 0",
             r"taper launch: rank 1 \(pid \d+ on \S+\) left before the others, with status 0; rank [02] .* ended with status 7",
         ),
         (
-            "time.sleep(0.2); dist.destroy_process_group(); fail()",
+            "an error",
             r"taper launch: rank 1 \(pid \d+ on \S+\) ended with status 1: ValueError: the reason",
         ),
     ],
 )
-def test_who_left_first_is_named_first(script, how, wanted):
+def test_who_left_first_is_named_first(how, wanted):
     """All fail within moments of each other, and rank 0's number is the lowest."""
-    path = script(f"""
-        import os, sys, time, torch, torch.distributed as dist
-        from torch.distributed.elastic.multiprocessing.errors import record
-        @record
-        def fail():
-            raise ValueError("the reason")
-        @record
-        def wait():
-            dist.barrier()
-        dist.init_process_group("gloo")
-        if dist.get_rank() == 1:
-            {how}
-        try:
-            wait()
-        except RuntimeError as error:
-            os._exit(7)
-    """)
-    status, _, err = launch("--nproc", 3, path)
-    assert status != 0 and re.search(wanted, err), err
+    path = program("leave_first")
+    status, _, err = launch("--nproc", 3, path, how)
+    assert status != 0, err
+    assert re.search(wanted, err), err
 
 
-def test_ranks_end_with_a_launcher_that_was_killed(script, tmp_path):
-    path = script("""
-        import os, sys, time
-        open(os.path.join(sys.argv[1], "pid" + os.environ["RANK"]), "w").write(str(os.getpid()))
-        time.sleep(60)
-    """)
+def test_ranks_end_with_a_launcher_that_was_killed(tmp_path):
+    path = program("sleep")
     process = subprocess.Popen([sys.executable, "-m", "taper", "launch", "--nproc", "2", str(path), str(tmp_path)])
     pids = [tmp_path / f"pid{rank}" for rank in (0, 1)]
-    until = time.monotonic() + 60
-    while not all(pid.exists() and pid.read_text() for pid in pids) and time.monotonic() < until:
-        time.sleep(0.02)
+    wait_for(pids)
     process.kill()
     process.wait()
 
@@ -515,6 +402,7 @@ def test_ranks_end_with_a_launcher_that_was_killed(script, tmp_path):
         except (ProcessLookupError, FileNotFoundError):
             return False
 
+    until = time.monotonic() + 60
     while any(alive(int(pid.read_text())) for pid in pids):
         assert time.monotonic() < until
         time.sleep(0.02)

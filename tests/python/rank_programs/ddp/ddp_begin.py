@@ -1,13 +1,10 @@
 import copy
 import sys
-import torch
 import torch.nn as nn
-import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
+from process_group import dist, n, r, torch
 
 F = nn.functional
-dist.init_process_group("gloo")
-r, n = dist.get_rank(), dist.get_world_size()
 
 
 def data(rows=48):

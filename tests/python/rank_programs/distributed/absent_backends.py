@@ -1,4 +1,4 @@
-from distributed_begin import dist, n, r, torch
+from process_group import dist, n, r, torch
 from torch.distributed.distributed_c10d import BackendConfig
 
 for wrong, error in (

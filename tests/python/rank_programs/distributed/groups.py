@@ -1,4 +1,4 @@
-from distributed_begin import dist, n, r, torch
+from process_group import dist, n, r, torch
 
 evens = dist.new_group(range(0, n, 2))
 if r % 2 == 0:

@@ -1,4 +1,4 @@
-from distributed_begin import dist, n, r, torch
+from process_group import dist, n, r, torch
 
 for call in (
     lambda t: dist.all_reduce(t, op=dist.ReduceOp.AVG),

@@ -1,4 +1,4 @@
-from distributed_begin import dist, n, r, torch
+from process_group import dist, n, r, torch
 
 x = torch.zeros(4)
 right, left = (r + 1) % n, (r - 1) % n

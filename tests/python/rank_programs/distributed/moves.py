@@ -1,4 +1,4 @@
-from distributed_begin import dist, n, r, torch
+from process_group import dist, n, r, torch
 
 for size in (7, 300000):
     b = torch.full((size,), r)

@@ -1,4 +1,4 @@
-from distributed_begin import dist, n, r, torch
+from process_group import dist, n, r, torch
 
 t = torch.arange(6.0).reshape(2, 3).t() + r  # strided
 dist.all_reduce(t)

@@ -1,4 +1,4 @@
-from distributed_begin import dist, n, r, torch
+from process_group import dist, n, r, torch
 
 parts = [torch.zeros(i + 1, 2) for i in range(n)]
 dist.all_gather(parts, torch.full((r + 1, 2), float(r)))

@@ -1,11 +1,9 @@
 import itertools
-import torch
-import torch.distributed as dist
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, init_device_mesh
+from expect import fails
+from process_group import dist, n, r, torch
 
 F = torch.nn.functional
-dist.init_process_group("gloo")
-r, n = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(0)
 S0, S1, S2, R, P = Shard(0), Shard(1), Shard(2), Replicate(), Partial()
 X, Y, Z, B, C = torch.randn(4, 6), torch.randn(6, 8), torch.randn(4, 6), torch.randn(6), torch.randn(2, 4, 6)
@@ -25,12 +23,3 @@ def short(placements):
 
 def close(a, b, why):
     assert a.shape == b.shape and torch.allclose(a, b, atol=1e-5), (why, a, b)
-
-
-def fails(kind, words, call):
-    try:
-        call()
-    except kind as error:
-        assert words in str(error), error
-    else:
-        raise AssertionError(words)

@@ -1,7 +1,7 @@
 import os
 import sys
 
-from rpc_begin import raises, rank, world
+from rpc_begin import fails, rank, world
 import torch.distributed.rpc as rpc
 
 folder = sys.argv[1]
@@ -13,5 +13,5 @@ if rank > 0:
         # Whoever comes out has waited for the other one, every time.
         assert os.path.exists(os.path.join(folder, f"barrier-{turn}-{3 - rank}"))
 else:
-    raises(RuntimeError, "worker w0 is not one of", lambda: rpc.api._barrier({"w1", "w2"}))
+    fails(RuntimeError, "worker w0 is not one of", lambda: rpc.api._barrier({"w1", "w2"}))
 rpc.shutdown()

@@ -1,4 +1,4 @@
-from rpc_begin import raises, rank, world
+from rpc_begin import fails, rank, world
 import time
 import torch
 import torch.distributed.rpc as rpc
@@ -51,15 +51,15 @@ if rank == 0:
     )
     assert torch.futures.wait_all([rpc_async(f"w{i}", where) for i in range(world)]) == ["w0", "w1", "w2"]
     assert rpc_sync("w1", chain, args=("w2", torch.ones(1))).item() == 20
-    raises(ValueError, "On WorkerInfo(id=1, name=w1):", lambda: rpc_sync("w1", fail))
-    raises(RuntimeError, "could not find destination name nobody", lambda: rpc_sync("nobody", where))
-    raises(RuntimeError, "ran for more than set timeout (300 ms)", lambda: rpc_sync("w1", sleep, timeout=0.3))
-    raises(RuntimeError, "already initialized", lambda: rpc.init_rpc("w0"))
+    fails(ValueError, "On WorkerInfo(id=1, name=w1):", lambda: rpc_sync("w1", fail))
+    fails(RuntimeError, "could not find destination name nobody", lambda: rpc_sync("nobody", where))
+    fails(RuntimeError, "ran for more than set timeout (300 ms)", lambda: rpc_sync("w1", sleep, timeout=0.3))
+    fails(RuntimeError, "already initialized", lambda: rpc.init_rpc("w0"))
     counter = remote("w1", Counter, args=(5,))
     assert not counter.is_owner() and counter.owner() == rpc.get_worker_info("w1") and counter.rpc_sync().more(2) == 7
     assert counter.rpc_async().more(1).wait() == 8 and counter.remote().more(1).to_here() == 9
-    raises(RuntimeError, "can't call localValue() on user", counter.local_value)
-    raises(ValueError, "invalid literal", lambda: remote("w1", int, args=("z",)).to_here())
+    fails(RuntimeError, "can't call localValue() on user", counter.local_value)
+    fails(ValueError, "invalid literal", lambda: remote("w1", int, args=("z",)).to_here())
     assert [rpc_sync("w1", ask, args=(remote("w0", add, args=(i, 1)),)) for i in range(30)] == list(
         range(2, 32)
     )  # known at once where it is made
@@ -79,4 +79,4 @@ if rank == 0:
         assert time.monotonic() < until
         time.sleep(0.01)
 rpc.shutdown()
-raises(RuntimeError, "RPC has not been initialized", where)
+fails(RuntimeError, "RPC has not been initialized", where)

@@ -1,4 +1,4 @@
-from rpc_begin import raises, rank, world
+from rpc_begin import fails, rank, world
 import torch
 import torch.distributed.autograd as dist_autograd
 import torch.distributed.rpc as rpc
@@ -45,7 +45,7 @@ if rank == 0:
             dist_autograd.backward(context, [loss])
             assert head.weight.grad is None and dist_autograd.get_gradients(context)[head.weight].shape == (1, 3)
             far.step(context)
-        raises(RuntimeError, "Could not find autograd context", lambda: dist_autograd.get_gradients(context))
+        fails(RuntimeError, "Could not find autograd context", lambda: dist_autograd.get_gradients(context))
         h = here[1](here[0](x))
         expected = same(here[0](h) + h).square().mean()
         near.zero_grad()
@@ -55,5 +55,5 @@ if rank == 0:
     for i in (0, 1):
         assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(parts[i].rpc_sync().state(), here[i].parameters()))
     with dist_autograd.context() as context:
-        raises(RuntimeError, "root is not a scalar", lambda: dist_autograd.backward(context, [head(x)]))
+        fails(RuntimeError, "root is not a scalar", lambda: dist_autograd.backward(context, [head(x)]))
 rpc.shutdown()

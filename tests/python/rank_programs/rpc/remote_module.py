@@ -1,4 +1,4 @@
-from rpc_begin import raises, rank, world
+from rpc_begin import fails, rank, world
 import torch
 import torch.distributed.rpc as rpc
 import torch.nn as nn
@@ -14,5 +14,5 @@ if rank == 0:
         (2, 3),
         (2,),
     ] and module.get_module_rref().owner().name == "w1"
-    raises(ValueError, "Method ``parameters`` not supported for RemoteModule", module.parameters)
+    fails(ValueError, "Method ``parameters`` not supported for RemoteModule", module.parameters)
 rpc.shutdown()

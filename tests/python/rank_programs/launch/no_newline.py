@@ -1,0 +1,6 @@
+import os
+import sys
+
+print("out", os.environ["RANK"])
+print("err", os.environ["RANK"], file=sys.stderr)
+print("no newline", end="")

@@ -1,0 +1,9 @@
+from torch.distributed.elastic.multiprocessing.errors import record
+
+
+@record
+def main():
+    raise KeyError("column")
+
+
+main()

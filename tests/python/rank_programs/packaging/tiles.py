@@ -1,0 +1,3 @@
+import os
+
+print(f"rank {os.environ['PALS_RANKID']} sum 12 gpu {os.environ['ZE_AFFINITY_MASK']}\n", end="")
