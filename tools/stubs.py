@@ -480,6 +480,7 @@ LAYER_TYPES = {
 METHODS = {
     "Module": """
     training: bool
+    def __setattr__(self, name: str, value: Any) -> None: ...
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __getattr__(self, name: str) -> Any: ...
@@ -564,7 +565,7 @@ METHODS = {
     "Sampler": """
     def __iter__(self) -> Iterator[_T]: ...""",
     "DataLoader": """
-    dataset: Dataset[_T]
+    dataset: Any
     batch_size: Optional[int]
     def __init__(self, dataset: Dataset[_T], batch_size: Optional[int] = 1, shuffle: Optional[bool] = None, sampler: Any = None, batch_sampler: Any = None, num_workers: int = 0, collate_fn: Optional[Callable[..., Any]] = None, pin_memory: bool = False, drop_last: bool = False, timeout: float = 0, worker_init_fn: Optional[Callable[[int], None]] = None, multiprocessing_context: Any = None, generator: Optional[Generator] = None, *, prefetch_factor: Optional[int] = None, persistent_workers: bool = False, pin_memory_device: str = "", in_order: bool = True, worker_threads: int = 0) -> None: ...
     def __iter__(self) -> Iterator[Any]: ...
@@ -623,7 +624,7 @@ CLASS_MODULES = {
     "taper.distributed": [],
     "taper.distributions": [],
 }
-EXTRA = """from typing import Dict, Generic, Iterable, List, Mapping
+EXTRA = """from typing import ClassVar, Dict, Generic, Iterable, List, Mapping
 _T = TypeVar("_T", covariant=True)
 """
 EXTRAS = {
@@ -731,6 +732,16 @@ def _type_in(module):
     }.get(module, lambda owner, p: "Any")
 
 
+def _constants(owner):
+    """Lines for the values that a class itself holds, such as ReduceOp.MAX."""
+    values = {name: value for name, value in vars(owner).items() if not name.startswith("_")}
+    return [
+        f"    {name}: ClassVar[Any]"
+        for name, value in sorted(values.items())
+        if not callable(value) and not hasattr(type(value), "__get__") and not keyword.iskeyword(name)
+    ]
+
+
 def _class_lines(label, owner, module, known):
     types = _type_in(module)
     if label in METHODS:
@@ -751,7 +762,7 @@ def _class_lines(label, owner, module, known):
         lines.append(f"    def __call__(self, *args: Any, **kwargs: Any) -> {returned}: ...")
     elif not base:
         lines.append("    def __getattr__(self, name: str) -> Any: ...")
-    return lines
+    return lines + _constants(owner)
 
 
 def _comma(text):
@@ -789,9 +800,76 @@ def class_stub(name, submodules):
     return "\n".join([HEADER + EXTRA + IMPORTS + EXTRAS.get(name, ""), *lines, ""])
 
 
+# ---- Packages whose names come from other files ----
+def packages():
+    """The public packages that take names from their files, at once or at first use. A type checker follows neither:
+    it holds imported names for private, and guesses at what a module's __getattr__ returns."""
+    found = []
+    top = os.path.join(ROOT, "python", "taper")
+    for folder, below, files in os.walk(top):
+        below[:] = sorted(name for name in below if not name.startswith("_"))
+        if folder == top or "__init__.py" not in files:
+            continue
+        with open(os.path.join(folder, "__init__.py"), encoding="utf-8") as file:
+            text = file.read()
+        takes = re.search(r"^from taper", text, re.M) and not re.search(r"^__all__", text, re.M)
+        if takes or re.search(r"^def __getattr__|sys\.modules\[", text, re.M):
+            found.append("taper." + os.path.relpath(folder, top).replace(os.sep, "."))
+    return [name for name in found if name not in MODULES and name not in CLASS_MODULES]
+
+
+def _submodules(module):
+    """The names of a package's public files and folders."""
+    found = set()
+    if not hasattr(module, "__path__"):
+        return found
+    for entry in os.scandir(os.path.join(ROOT, "python", *module.__name__.split("."))):
+        stem, kind = os.path.splitext(entry.name)
+        if (kind == ".py" or os.path.exists(os.path.join(entry.path, "__init__.py"))) and stem.isidentifier():
+            found.add(stem)
+    return {name for name in found if not name.startswith("_") and not keyword.iskeyword(name)}
+
+
+def package_stub(name):
+    """The stub of a package: its files, the classes that it takes from them, and its functions by their signatures."""
+    module = importlib.import_module(name)
+    stub = Stub(module)
+    files = _submodules(module)
+    for label in sorted({*files, *(n for n in dir(module) if not n.startswith("_") and not keyword.iskeyword(n))}):
+        value = None if label in files and label not in vars(module) else getattr(module, label)
+        if value is None or inspect.ismodule(value):
+            if label in files or getattr(value, "__name__", "") == f"{name}.{label}":
+                stub.lines.append(f"from {name} import {label} as {label}")
+            elif value is None:
+                stub.lines.append(f"{label}: Any")
+        elif isinstance(value, type):
+            home = sys.modules.get(value.__module__)
+            if home is not module and getattr(home, label, None) is value and home.__name__.startswith("taper."):
+                stub.lines.append(f"from {home.__name__} import {label} as {label}")
+            else:
+                stub.lines += _class_lines(label, value, name, ())
+        elif callable(value):
+            stub.define(label, [f"({_parameters(module, value, lambda owner, p: 'Any', False)}) -> Any"])
+        else:
+            stub.lines.append(f"{label}: {type(value).__name__ if isinstance(value, (int, float, str)) else 'Any'}")
+    stub.lines += [f"{switch}: bool" for switch in vars(module).get("_wired", ())]  # those of torch.backends
+    stub.lines.append("def __getattr__(name: str) -> Any: ...")
+    return stub.text("from typing import ClassVar\n")
+
+
+def switches():
+    """{name: text}: the modules of torch.backends, which are made when the package is loaded and have no files."""
+    backends = importlib.import_module("taper.backends")
+    rooms = [label for label, value in vars(backends).items() if inspect.ismodule(value) and label[0] != "_"]
+    made = [label for label in rooms if getattr(backends, label).__name__ == f"taper.backends.{label}"]
+    return {f"taper.backends.{label}": package_stub(f"taper.backends.{label}") for label in made}
+
+
 def main(folder):
     texts = {name: module_stub(name) for name in MODULES}
     texts.update({name: class_stub(name, submodules) for name, submodules in CLASS_MODULES.items()})
+    texts.update({name: package_stub(name) for name in packages()})
+    texts.update(switches())
     for name, text in texts.items():
         module = importlib.import_module(name)
         package = hasattr(module, "__path__")

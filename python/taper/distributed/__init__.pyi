@@ -1,6 +1,6 @@
 # Written by tools/stubs.py from the tables; 'make reference' writes it anew.
 from typing import Any, Callable, Iterator, Literal, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar, Union, overload
-from typing import Dict, Generic, Iterable, List, Mapping
+from typing import ClassVar, Dict, Generic, Iterable, List, Mapping
 _T = TypeVar("_T", covariant=True)
 from taper import DeviceLike, Generator, Number, Size, Tensor, _bool, _complex, _device, _dtype, _float, _int, _layout, _memory_format
 
@@ -10,6 +10,7 @@ class BackendConfig:
 class GroupMember:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
+    NON_GROUP_MEMBER: ClassVar[Any]
 class P2POp:
     def __init__(self, op: Any, tensor: Tensor, peer: Any = ..., group: Any = ..., tag: int = ..., group_peer: Any = ...) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
@@ -19,6 +20,15 @@ class ProcessGroup:
 class ReduceOp:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
+    AVG: ClassVar[Any]
+    BAND: ClassVar[Any]
+    BOR: ClassVar[Any]
+    BXOR: ClassVar[Any]
+    MAX: ClassVar[Any]
+    MIN: ClassVar[Any]
+    PREMUL_SUM: ClassVar[Any]
+    PRODUCT: ClassVar[Any]
+    SUM: ClassVar[Any]
 class Store:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
@@ -31,6 +41,10 @@ class group:
 class reduce_op:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
+    MAX: ClassVar[Any]
+    MIN: ClassVar[Any]
+    PRODUCT: ClassVar[Any]
+    SUM: ClassVar[Any]
 class AllToAllOptions:
     def __init__(self) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
@@ -43,6 +57,15 @@ class AllreduceOptions:
 class Backend:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
+    FAKE: ClassVar[Any]
+    GLOO: ClassVar[Any]
+    MPI: ClassVar[Any]
+    NCCL: ClassVar[Any]
+    UCC: ClassVar[Any]
+    UNDEFINED: ClassVar[Any]
+    XCCL: ClassVar[Any]
+    backend_list: ClassVar[Any]
+    default_device_backend_map: ClassVar[Any]
 class BarrierOptions:
     def __init__(self) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
@@ -78,6 +101,9 @@ class DistError(RuntimeError):
 class DebugLevel:
     def __init__(self, *args: Any, **kwds: Any) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
+    DETAIL: ClassVar[Any]
+    INFO: ClassVar[Any]
+    OFF: ClassVar[Any]
 class DistBackendError(RuntimeError):
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 class DistNetworkError(RuntimeError):

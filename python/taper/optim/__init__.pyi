@@ -1,6 +1,6 @@
 # Written by tools/stubs.py from the tables; 'make reference' writes it anew.
 from typing import Any, Callable, Iterator, Literal, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar, Union, overload
-from typing import Dict, Generic, Iterable, List, Mapping
+from typing import ClassVar, Dict, Generic, Iterable, List, Mapping
 _T = TypeVar("_T", covariant=True)
 from taper import DeviceLike, Generator, Number, Size, Tensor, _bool, _complex, _device, _dtype, _float, _int, _layout, _memory_format
 _Params = Union[Iterable[Tensor], Iterable[Dict[str, Any]], Iterable[Tuple[str, Tensor]]]

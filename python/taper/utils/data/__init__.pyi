@@ -1,6 +1,6 @@
 # Written by tools/stubs.py from the tables; 'make reference' writes it anew.
 from typing import Any, Callable, Iterator, Literal, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar, Union, overload
-from typing import Dict, Generic, Iterable, List, Mapping
+from typing import ClassVar, Dict, Generic, Iterable, List, Mapping
 _T = TypeVar("_T", covariant=True)
 from taper import DeviceLike, Generator, Number, Size, Tensor, _bool, _complex, _device, _dtype, _float, _int, _layout, _memory_format
 
@@ -21,7 +21,7 @@ class Subset(Dataset[_T]):
 class Sampler(Generic[_T]):
     def __iter__(self) -> Iterator[_T]: ...
 class DataLoader(Generic[_T]):
-    dataset: Dataset[_T]
+    dataset: Any
     batch_size: Optional[int]
     def __init__(self, dataset: Dataset[_T], batch_size: Optional[int] = 1, shuffle: Optional[bool] = None, sampler: Any = None, batch_sampler: Any = None, num_workers: int = 0, collate_fn: Optional[Callable[..., Any]] = None, pin_memory: bool = False, drop_last: bool = False, timeout: float = 0, worker_init_fn: Optional[Callable[[int], None]] = None, multiprocessing_context: Any = None, generator: Optional[Generator] = None, *, prefetch_factor: Optional[int] = None, persistent_workers: bool = False, pin_memory_device: str = "", in_order: bool = True, worker_threads: int = 0) -> None: ...
     def __iter__(self) -> Iterator[Any]: ...

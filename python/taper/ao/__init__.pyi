@@ -1,0 +1,8 @@
+# Written by tools/stubs.py from the tables; 'make reference' writes it anew.
+from typing import Any, Callable, Iterator, Literal, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar, Union, overload
+from typing import ClassVar
+
+
+from taper.ao import nn as nn
+from taper.ao import quantization as quantization
+def __getattr__(name: str) -> Any: ...

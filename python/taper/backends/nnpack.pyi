@@ -1,0 +1,8 @@
+# Written by tools/stubs.py from the tables; 'make reference' writes it anew.
+from typing import Any, Callable, Iterator, Literal, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar, Union, overload
+from typing import ClassVar
+
+
+enabled: bool
+def is_available(*args: Any, **kwargs: Any) -> Any: ...
+def __getattr__(name: str) -> Any: ...

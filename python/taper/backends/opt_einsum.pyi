@@ -1,0 +1,10 @@
+# Written by tools/stubs.py from the tables; 'make reference' writes it anew.
+from typing import Any, Callable, Iterator, Literal, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar, Union, overload
+from typing import ClassVar
+
+
+enabled: bool
+def get_opt_einsum(*args: Any, **kwargs: Any) -> Any: ...
+def is_available(*args: Any, **kwargs: Any) -> Any: ...
+strategy: Any
+def __getattr__(name: str) -> Any: ...

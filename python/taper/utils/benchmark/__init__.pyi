@@ -1,0 +1,19 @@
+# Written by tools/stubs.py from the tables; 'make reference' writes it anew.
+from typing import Any, Callable, Iterator, Literal, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar, Union, overload
+from typing import ClassVar
+
+
+from taper.utils.benchmark.compare import Compare as Compare
+from taper.utils.benchmark.timer import Language as Language
+from taper.utils.benchmark.measurement import Measurement as Measurement
+from taper.utils.benchmark.measurement import TaskSpec as TaskSpec
+from taper.utils.benchmark.timer import Timer as Timer
+from taper.utils.benchmark import compare as compare
+from taper.utils.benchmark import measurement as measurement
+def ordered_unique(elements: Any) -> Any: ...
+def select_unit(t: Any) -> Any: ...
+from taper.utils.benchmark.timer import set_torch_threads as set_torch_threads
+def timer(*args: Any, **kwargs: Any) -> Any: ...
+def trim_sigfig(x: Any, n: Any) -> Any: ...
+def unit_to_english(u: Any) -> Any: ...
+def __getattr__(name: str) -> Any: ...
