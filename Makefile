@@ -7,7 +7,7 @@ JOBS  ?= $(shell nproc)
 NINJA = cmake --build $(BUILD) --parallel $(JOBS)
 CTEST = ctest --test-dir $(BUILD) --output-on-failure
 
-.PHONY: all lint setup setup-test setup-long configure python demo test test-all fuzz test-device test-clients kernels install dist wheels test-wheels test-chroots bench docs reference clean help
+.PHONY: all lint setup setup-test setup-long configure python demo test test-all fuzz test-device test-clients kernels install dist release wheels test-wheels test-chroots bench docs reference clean help
 
 all: configure
 	@$(NINJA)
@@ -80,6 +80,10 @@ install: configure
 dist:
 	@tools/dist.sh
 
+# May this tree become a release? TAG=1 makes the tag; nothing is pushed.
+release:
+	@TAG=$(TAG) tools/release.sh
+
 # Wheels that need nothing but a Python, for every Python and for x86-64 and aarch64, and the archive: dist/wheels. Settings are in the script.
 wheels:
 	@BUILD=$(BUILD) packaging/wheels/build.sh
@@ -127,6 +131,7 @@ help:
 	@echo 'make docs         the documentation site in $(BUILD)/site and the man pages in $(BUILD)/man (Sphinx from PyPI)'
 	@echo 'make reference    the tables'"'"' pages of docs/ and the type stubs, as the code has them now'
 	@echo 'make dist         the source archive, and recipes with its checksum, in dist/'
+	@echo 'make release      is this tree ready to be a release; TAG=1 tags it'
 	@echo 'make wheels       wheels with all they need inside, for every Python, x86-64 and aarch64, in dist/wheels'
 	@echo 'make test-chroots as root: wheels and sources in minimal Debians and Ubuntus, as a new user installs them'
 	@echo 'make bench        build and run the benchmarks, beside PyTorch (TAPER_PYTORCH=python, or from PyPI)'

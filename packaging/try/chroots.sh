@@ -7,8 +7,9 @@
 #   packaging/try/chroots.sh blas [SYSTEM...]      after sources: the same build with each BLAS that the system has
 # Systems: bookworm, trixie, forky (Debian), jammy, noble (Ubuntu). They stay in BUILD-chroots for the next time. Needs
 # root (chroot), debootstrap, and the systems' mirrors; `sources` needs PyPI too. DEBIAN_MIRROR and UBUNTU_MIRROR
-# name other mirrors, UBUNTU_KEYS the file of Ubuntu's keys. CCACHE=FOLDER gives `sources` a ccache to begin with: what
-# breaks shows sooner, and the times it prints are no new user's.
+# name other mirrors, UBUNTU_KEYS the file of Ubuntu's keys (else they come from Debian's package ubuntu-keyring).
+# CCACHE=FOLDER gives `sources` a ccache to begin with: what breaks shows sooner, and the times it prints are no new
+# user's.
 set -euo pipefail
 sources=$(cd "$(dirname "$0")/../.." && pwd)
 chroots=$sources/${BUILD:-build}-chroots
@@ -36,7 +37,7 @@ bootstrap() { # its name: sets `root`
     case $1 in
         jammy | noble)
             mirror=${UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu} script=gutsy
-            keys=(--keyring="${UBUNTU_KEYS:-/usr/share/keyrings/ubuntu-archive-keyring.gpg}" "--components=main,universe") ;;
+            keys=(--keyring="$("$sources/packaging/wheels/ubuntu-keys.sh" "$chroots/ubuntu-keys")" "--components=main,universe") ;;
         *) mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian} script=sid ;;
     esac
     say "$1: debootstrap"

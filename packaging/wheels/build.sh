@@ -9,7 +9,7 @@
 #                                          `here` takes this machine's own
 #     BUILD=build                          all on the way goes to BUILD-wheels; objects to BUILD-wheels-SUITE-PROCESSOR
 # A Python need not be installed: an extension is built from headers, which come from an interpreter of that version in
-# PATH or, where there is none, from Debian's packages. Needs gcc 12 (aarch64-linux-gnu-gcc for that one), apt-get and
+# PATH or, where there is none, from Debian's and Ubuntu's packages. Needs gcc 12 (aarch64-linux-gnu-gcc for that one), apt-get and
 # dpkg-deb to unpack with, not root; and PyPI, or an index that PIP_INDEX_URL names.
 set -euo pipefail
 sources=$(cd "$(dirname "$0")/../.." && pwd)
@@ -37,7 +37,7 @@ fi
 export PATH=$tools/bin:$PATH
 
 # ---- Headers of a Python, for a processor ----
-declare -A debian=([3.11]=bookworm [3.13]=trixie [3.14]=forky)
+declare -A packaged=([3.10]=jammy [3.11]=bookworm [3.12]=noble [3.13]=trixie [3.14]=forky)
 interpreter() { # of this version, in PATH or among pyenv's
     for python in "python$1" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python; do
         if [ "$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2> /dev/null)" = "$1" ]; then
@@ -49,11 +49,16 @@ interpreter() { # of this version, in PATH or among pyenv's
 headers() { # version, Debian's name of the processor, its triplet: sets `found`
     local folder=$work/python/$1-$2 python
     found=
-    if [ -n "${debian[$1]:-}" ] && "$here/sysroot.sh" "${debian[$1]}" "$2" "$folder" "libpython$1-dev"; then
+    if [ -n "${packaged[$1]:-}" ] && "$here/sysroot.sh" "${packaged[$1]}" "$2" "$folder" "libpython$1-dev"; then
         found="$folder/usr/include/python$1;$folder/usr/include"
         return
     fi
     # The headers of one processor serve another of the same sizes: pyconfig.h differs in nothing that an extension reads.
+    if [ "$2" != amd64 ] && [ -n "${packaged[$1]:-}" ] && "$here/sysroot.sh" "${packaged[$1]}" amd64 "$work/python/$1-amd64" "libpython$1-dev"; then
+        found="$work/python/$1-amd64/usr/include/python$1;$work/python/$1-amd64/usr/include"
+        ln -sfn x86_64-linux-gnu "$work/python/$1-amd64/usr/include/$3"
+        return
+    fi
     python=$(interpreter "$1")
     [ -z "$python" ] || found=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
     [ -f "$found/Python.h" ] || found=
@@ -90,6 +95,10 @@ sysroot() {
         cp --no-dereference --update "$root"/usr/lib/"$triplet"/lib$library.so.* "$root"/lib/"$triplet"/lib$library.so.* "$graft" 2> /dev/null || true
     done
     ln -sf libgomp.so.1 "$root/usr/lib/$triplet/libgomp.so" # not the compiler's own, which wants a newer C library
+    # A cross-compiler looks into the headers of its own C library, where they are installed, before those of the sysroot.
+    local headers=
+    [ "$processor" = "$(uname -m)" ] ||
+        headers="-nostdinc -isystem $($compiler -print-file-name=include) -isystem $root/usr/include/$triplet -isystem $root/usr/include"
     cat >> "$toolchain" << END
 set(CMAKE_SYSROOT $root)
 set(CMAKE_LIBRARY_ARCHITECTURE $triplet)
@@ -100,6 +109,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 foreach(kind LIBRARY INCLUDE PACKAGE)
     set(CMAKE_FIND_ROOT_PATH_MODE_\${kind} ONLY)
 endforeach()
+set(CMAKE_C_FLAGS_INIT "$headers")
 set(TAPER_MPICC "$root/usr/lib/$triplet/openmpi/include;$root/usr/include/$triplet/mpich" CACHE STRING "")
 END
 }
@@ -117,17 +127,16 @@ wheel() { # version, processor, Debian's name for it
         -DCMAKE_TOOLCHAIN_FILE="$toolchain" -DTAPER_BLAS_NAMES="$work/blas-$processor/names.h" -DTAPER_WERROR=ON
         -DGLOO_LIBRARY=OFF) # the library has its own engine for TCP
     [ "$processor" = "$(uname -m)" ] || options+=(-DTAPER_OPGEN="$work/opgen")
-    rm -rf "$raw"
+    rm -rf "$raw" "$out"/taper_ml-*-"$tag"-*_"$processor".whl
     # The library is compiled once for a processor; the extension for each Python.
     rm -rf "$objects/python"
     (cd "$sources" && env -u CFLAGS -u LDFLAGS CMAKE_ARGS="$(printf '%q ' "${options[@]}")" python -m build --wheel --no-isolation --outdir "$raw" \
         -C build-dir="$objects" . > "$work/log" 2>&1) || { tail -40 "$work/log"; fail "the wheel could not be built: $work/log"; }
     python "$here/licences.py" "$raw"/*.whl "${root:-/}" "$work/blas-$processor" "$tag-$tag-linux_$processor"
-    LD_LIBRARY_PATH="$(dirname "$blas"):$graft" auditwheel repair --strip --wheel-dir "$out" "$raw"/*.whl > "$work/log" 2>&1 ||
+    PATH=$work/strip-$processor:$PATH LD_LIBRARY_PATH="$(dirname "$blas"):$graft" auditwheel repair --strip --wheel-dir "$out" "$raw"/*.whl > "$work/log" 2>&1 ||
         { tail -20 "$work/log"; fail "auditwheel repair: $work/log"; }
 }
 
-rm -f "$out"/*.whl
 "${CC:-cc}" -O1 -o "$work/opgen" "$sources"/tools/opgen/*.c # runs here, whatever the wheels are for
 for processor in ${ARCHITECTURES:-x86_64 aarch64}; do
     case $processor in
@@ -137,6 +146,9 @@ for processor in ${ARCHITECTURES:-x86_64 aarch64}; do
     esac
     [ "$processor" != "$(uname -m)" ] || compiler=${CC:-cc}
     command -v "$compiler" > /dev/null || fail "$compiler is not there (Debian: gcc-aarch64-linux-gnu)"
+    # auditwheel calls `strip`, and this machine's own reads no other processor's files.
+    mkdir -p "$work/strip-$processor"
+    ln -sf "$(command -v "$("$compiler" -print-prog-name=strip)")" "$work/strip-$processor/strip"
     triplet=$processor-linux-gnu toolchain=$work/toolchain-$suite-$processor.cmake
     blas "$processor"
     sysroot
