@@ -68,7 +68,9 @@ static void prepare(void) {
     }
     product[0] = need(tp_zeros(TP_INTS(1024, 1024)));
     product[1] = need(tp_zeros(TP_INTS(64, 64)));
-    in = tp_data(whole.a), in2 = tp_data(whole.b), out = tp_data(room);
+    in = tp_data(whole.a);
+    in2 = tp_data(whole.b);
+    out = tp_data(room);
 }
 
 static void done(tp_tensor *t) {
@@ -280,7 +282,8 @@ static figure measure(const row *r) {
         ours[i] = turn(r->ours) / r->calls;
         if (!first) reference[i] = turn(r->reference) / r->calls;
         computing[i] = r->bytes > 0 ? turn_in_caches(r) : 0;
-        share[i] = reference[i] / ours[i], bound[i] = computing[i] / reference[i];
+        share[i] = reference[i] / ours[i];
+        bound[i] = computing[i] / reference[i];
     }
     return (figure){quantile(ROUNDS, ours, 0.5), quantile(ROUNDS, reference, 0.5), quantile(ROUNDS, share, 0.5),
                     quantile(ROUNDS, computing, 0.5), quantile(ROUNDS, bound, 0.5) > 1};
@@ -294,7 +297,8 @@ static const char *const heading = "| what                             |       T
 static void format_row(char *line, size_t n, const row *r, figure m) {
     char ours[32], reference[32] = "", rate[32] = "", share[32] = "", target[32], computing[32] = "";
     bool asked = !m.computing_binds || r->always;
-    const char *met = !asked ? "" : (r->reference ? m.share >= r->target : m.ours <= r->target) ? "yes" : "no";
+    bool reached = r->reference ? m.share >= r->target : m.ours <= r->target;
+    const char *verdict = reached ? "yes" : "no", *met = asked ? verdict : "";
     duration(m.ours, ours, sizeof ours);
     if (r->reference) {
         duration(m.reference, reference, sizeof reference);

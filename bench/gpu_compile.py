@@ -1,7 +1,7 @@
 """Compiled graphs on a GPU, row by row: time of the eager and of the compiled step, how long the first compiled call
 takes, how many kernels a step launches and how long they run, peak memory, and what takes the time.
 
-    python bench/gpu_compile.py [--only gpt2,resnet50] [--seconds 1.5] [--pytorch PYTHON] [--device cuda]
+    python bench/gpu_compile.py [--only gpt2,resnet50] [--mode reduce-overhead] [--seconds 1.5] [--pytorch PYTHON]
 
 Kernels are counted by CUPTI where it is found. What takes the time is measured in a second process, in which every
 launch waits until the kernel is done (CUDA_LAUNCH_BLOCKING), so that an operator's time is its kernels' and some 5 us
@@ -280,7 +280,7 @@ def timed(b, step, run, seconds):
     return best * 1e6
 
 
-def measure(b, name, seconds, kernels):
+def measure(b, name, seconds, mode, kernels):
     b.torch.manual_seed(0)
     function, step = ROWS[name](b)
     place = getattr(b.torch, b.device)
@@ -289,7 +289,7 @@ def measure(b, name, seconds, kernels):
     step(function)
     place.synchronize()
     result["eager_peak"] = place.max_memory_allocated()
-    compiled, start = b.torch.compile(function), time.perf_counter()
+    compiled, start = b.torch.compile(function, mode=mode), time.perf_counter()
     for _ in range(2):  # the first records, the second runs what was made of it
         step(compiled)
     place.synchronize()
@@ -325,7 +325,9 @@ def child(options):
     b, kernels = bench(options.module, options.device, options.small), Kernels()
     for name in options.only:
         try:
-            found = operators(b, name) if options.operators else measure(b, name, options.seconds, kernels)
+            found = (
+                operators(b, name) if options.operators else measure(b, name, options.seconds, options.mode, kernels)
+            )
         except (RuntimeError, TypeError, ValueError, AttributeError, ImportError) as error:  # the others go on
             found = {"error": f"{type(error).__name__}: {error}"}
         b.torch.set_default_device("cpu")
@@ -336,6 +338,7 @@ def child(options):
 def asked(python, module, options, *more, env=None):
     command = [python, os.path.abspath(__file__), "--module", module, "--device", options.device, *more]
     command += ["--seconds", str(options.seconds), "--only", ",".join(options.only)] + ["--small"] * options.small
+    command += ["--mode", options.mode] if options.mode else []
     output = subprocess.run(
         command, check=False, stdout=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}, cwd=HERE
     )
@@ -378,6 +381,7 @@ def main():
     parser.add_argument("--only", default=",".join(ROWS), help="rows, with commas between them")
     parser.add_argument("--seconds", type=float, default=1.5, help="for each measurement")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--mode", help="torch.compile's")
     parser.add_argument("--pytorch", help="an interpreter that has PyTorch")
     parser.add_argument("--small", action="store_true", help="networks that a processor runs: to try this file")
     parser.add_argument("--module", help=argparse.SUPPRESS)
