@@ -14,14 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ranks import Ranks  # noqa: E402
 
 STALL = 2.0
-PROGRAM = """
-import os, torch, torch.distributed as dist
-dist.init_process_group("gloo")
-x = torch.ones(1000)
-print("ready", flush=True)
-while True:
-    dist.all_reduce(x, op=dist.ReduceOp.MAX)
-"""
+PROGRAM = "distributed_faults/reduce_for_ever.py"
 
 
 def stall(folder):
