@@ -25,9 +25,9 @@ static int begin(void **state) {
     (void)state;
     if (!there) return 0;
     tp_manual_seed(3);
-    weight = tp_retain(tp_randn(TP_INTS(WIDTH, WIDTH), .device = gpu));
-    bias = tp_retain(tp_randn(TP_INTS(WIDTH), .device = gpu));
-    seen = tp_retain(tp_zeros(TP_INTS(WIDTH), .device = gpu));
+    weight = tp_randn(TP_INTS(WIDTH, WIDTH), .device = gpu);
+    bias = tp_randn(TP_INTS(WIDTH), .device = gpu);
+    seen = tp_zeros(TP_INTS(WIDTH), .device = gpu);
     return weight && bias && seen ? 0 : -1;
 }
 

@@ -269,8 +269,8 @@ tp_tensor *tpi_store_inplace(tp_tensor *self, tp_tensor *result) {
     if (!tpi_same_shape(self, result))
         return tpi_fail(TP_ERR_RUNTIME, "the result's shape %s does not fit the tensor's shape %s in place",
                         tpi_shape_text(tpi_shape(result)), tpi_shape_text(tpi_shape(self)));
-    const tpi_node *made_by = result->requires_grad ? tpi_grad_fn(result, NULL) : NULL;
-    const char *name = made_by && made_by->name ? made_by->name : NULL;
+    const tpi_autograd *made = result->requires_grad ? tpi_autograd_of(result) : NULL;
+    const char *name = made && made->grad_fn ? made->grad_fn->name : NULL;
     tp_tensor *stored = tpo_copy_(self, result, false);
     if (stored && name && !self->base) tpi_node_rename(self, NULL, name);
     return stored;

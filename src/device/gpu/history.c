@@ -9,15 +9,29 @@
 typedef struct watcher {
     void (*told)(const tp_gpu_memory_event *event, void *context);
     void *context;
+    struct watcher *before;
 } watcher;
 static _Atomic(const watcher *) watching; /* NULL: nobody */
+static watcher *known; /* all there ever were, the last one first: another thread may still be calling an earlier one */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list */
+
+/* The list's entry for the two; NULL, and an error, without memory. */
+static const watcher *entry_of(void (*told)(const tp_gpu_memory_event *event, void *context), void *context) {
+    pthread_mutex_lock(&lock);
+    watcher *w = known;
+    while (w && (w->told != told || w->context != context)) w = w->before;
+    if (!w && (w = tpi_malloc(sizeof *w))) {
+        *w = (watcher){told, context, known};
+        known = w;
+    }
+    pthread_mutex_unlock(&lock);
+    return w;
+}
 
 bool tp_gpu_memory_watch(void (*told)(const tp_gpu_memory_event *event, void *context), void *context) {
-    /* Another thread may be calling the one before: watchers are few, and are kept. */
-    watcher *made = told ? tpi_malloc(sizeof *made) : NULL;
-    if (told && !made) return false;
-    if (made) *made = (watcher){told, context};
-    atomic_store(&watching, made);
+    const watcher *w = told ? entry_of(told, context) : NULL;
+    if (told && !w) return false;
+    atomic_store(&watching, w);
     return true;
 }
 

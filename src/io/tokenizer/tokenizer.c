@@ -80,7 +80,7 @@ static const tpi_added *added_at(const tp_tokenizer *t, const char *p, int64_t l
 static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 static bool encode_all(const tp_tokenizer *t, const char *text, int64_t n, tpi_ids *ids) {
-    int64_t from = 0, at = 0;
+    int64_t from = 0, at = t->nadded ? 0 : n;
     while (at < n) {
         const tpi_added *a = added_at(t, text + at, n - at);
         if (!a) {
@@ -98,11 +98,13 @@ static bool encode_all(const tp_tokenizer *t, const char *text, int64_t n, tpi_i
     return from == n || encode_stage(t, 0, text + from, n - from, ids);
 }
 
+static const int64_t LONGEST = INT64_MAX / 16; /* the ids of a longer text could not be counted in bytes */
+
 tp_tensor *tp_tokenizer_encode(const tp_tokenizer *t, const char *text, int64_t bytes, bool special) {
     if (!given(t) || !TPI_GIVEN(text, "a text")) return NULL;
-    if (bytes < -1)
-        return tpi_fail(TP_ERR_VALUE, "tp_tokenizer_encode: argument 'bytes': expected -1 or more, got %lld",
-                        (long long)bytes);
+    if (bytes < -1 || bytes > LONGEST)
+        return tpi_fail(TP_ERR_VALUE, "tp_tokenizer_encode: argument 'bytes': expected -1 to %lld, got %lld",
+                        (long long)LONGEST, (long long)bytes);
     tpi_ids ids = {0};
     bool ok = true;
     for (int i = 0; special && ok && i < t->nbefore; i++) ok = tpi_ids_add(&ids, t->before[i]);
