@@ -54,6 +54,7 @@ bool tpi_map_settle(const tpi_map_op *op, const tp_operand *in, tp_dtype *dtype,
 bool tpi_cpu_program_ready(tpi_program *program);
 bool tpi_gpu_program_ready(tpi_program *program);
 const char *tpi_gpu_fused_text(const struct tpi_gpu_fused *fused); /* its op_element() */
+const char *tpi_gpu_fused_name(const struct tpi_gpu_fused *fused); /* its operators: "mul_add_tanh" */
 /* Runs the program over the plan, whose operands are its own. cpu/program.c, gpu/fused.c */
 bool tpi_cpu_program(tp_device device, const tpi_program *program, tpi_plan *plan);
 bool tpi_gpu_program_run(tp_device device, const tpi_program *program, tpi_plan *plan);

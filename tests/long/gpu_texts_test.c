@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <taper/taper.h>
 #include "ops/kernels.h"
+#include "device/gpu/axes.h"
 #include "device/gpu/map.h"
 #include "device/gpu/program.h"
 #include "device/program.h"
@@ -153,6 +154,14 @@ static const tpi_map_op *map_named(const char *name) {
     return NULL;
 }
 
+static const tpi_fold_op *fold_named(const char *name) {
+    for (const tpi_family *f = tpi_families; f->maps; f++)
+        for (const tpi_fold_op *const *o = f->folds; *o; o++)
+            if (!strcmp((*o)->name, name)) return *o;
+    fail_msg("no fold operator '%s'", name);
+    return NULL;
+}
+
 static void kernels_in_their_forms(void **state) {
     const target *t = *state;
     need_compiler(t);
@@ -184,15 +193,14 @@ static void kernels_in_their_forms(void **state) {
 
 /* (x * y + 1.5 y) rounded to bfloat16, and whether its hyperbolic tangent is greater than y: two results, x in half
  * precision, and y of whatever layout the form says. */
-static void programs_in_their_forms(void **state) {
-    const target *t = *state;
-    need_compiler(t);
+static tpi_program *two_results(void) {
     enum { SUM, MORE, X, Y, PRODUCT, ROUNDED, TANH };
-    tpi_program_value values[] = {
+    static tpi_program_value values[] = {
         [SUM] = {TP_BFLOAT16, 0, -1}, [MORE] = {TP_BOOL, 1, -1},        [X] = {TP_FLOAT16, 2, -1},
         [Y] = {TP_FLOAT32, 3, -1},    [PRODUCT] = {TP_FLOAT32, -1, -1}, [ROUNDED] = {TP_FLOAT32, -1, -1},
         [TANH] = {TP_FLOAT32, -1, -1}};
-    tpi_program_step steps[] = {
+    static tpi_program_step steps[5];
+    const tpi_program_step wanted[] = {
         {.op = map_named("mul"),
          .compute = TPI_F32,
          .type = TP_FLOAT32,
@@ -220,8 +228,17 @@ static void programs_in_their_forms(void **state) {
          .out = MORE,
          .in = {{.value = TANH, .type = TP_FLOAT32}, {.value = Y, .type = TP_FLOAT32}}},
     };
-    tpi_program program = {.nsteps = 5, .nvalues = 7, .nout = 2, .noperands = 4, .steps = steps, .values = values};
+    memcpy(steps, wanted, sizeof steps);
+    static tpi_program program = {
+        .nsteps = 5, .nvalues = 7, .nout = 2, .noperands = 4, .steps = steps, .values = values};
     assert_true(tpi_gpu_program_ready(&program));
+    return &program;
+}
+
+static void programs_in_their_forms(void **state) {
+    const target *t = *state;
+    need_compiler(t);
+    const tpi_program *program = two_results();
 #define DTYPES \
     { TP_BFLOAT16, TP_BOOL, TP_FLOAT16, TP_FLOAT32 }
     static const tpi_gpu_form forms[] = {
@@ -232,11 +249,60 @@ static void programs_in_their_forms(void **state) {
     };
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         tpi_gpu_map_text text = {.form = &forms[i],
-                                 .source = tpi_gpu_fused_text(program.fused),
+                                 .source = tpi_gpu_fused_text(program->fused),
                                  .program = true,
                                  .nparam = 2,
                                  .type = {TPI_F32, TPI_B8, TPI_F32, TPI_F32}};
         void *binary = compile(t, tpi_gpu_put_map, &text);
+        assert_non_null(binary);
+        tpi_mfree(binary);
+    }
+}
+
+/* Folds of what that program makes: x lies as the results do, y is a line, or both lie the other way around. */
+static void folds_of_programs(void **state) {
+    const target *t = *state;
+    need_compiler(t);
+    const tpi_program *program = two_results();
+    const tpi_fold_op *sum = fold_named("sum");
+    static const struct {
+        int64_t runs, x[2], y[2];
+        int vec;
+        const char *kernel;
+    } cases[] = {{64, {2, 128}, {4, 0}, 8, "FOLD_ROWS"},
+                 {64, {2, 128}, {4, 0}, 8, "FOLD_COLUMNS"},
+                 {33, {2, 66}, {0, 4}, 8, "FOLD_ROWS"},
+                 {33, {66, 2}, {132, 4}, 1, "FOLD_COLUMNS"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t runs = cases[i].runs;
+        tpi_plan plan = {
+            .ndim = 2,
+            .nout = 2,
+            .nargs = 4,
+            .numel = runs * 32,
+            .shape = {runs, 32},
+            .stride = {{2, 2 * runs}, {1, runs}, {cases[i].x[0], cases[i].x[1]}, {cases[i].y[0], cases[i].y[1]}},
+            .dtype = {TP_BFLOAT16, TP_BOOL, TP_FLOAT16, TP_FLOAT32}};
+        tpi_feed feed = {program, &plan, 0, false};
+        tpi_gpu_feed fed = {.feed = NULL};
+        assert_true(tpi_gpu_feed_begin(&fed, &feed));
+        tpi_gpu_feed_settle(&fed, cases[i].vec);
+        tpi_gpu_axes_form form = {.compute = TPI_F32,
+                                  .x = TP_BFLOAT16,
+                                  .nout = 1,
+                                  .out = {TP_BFLOAT16},
+                                  .vec = (uint8_t)cases[i].vec,
+                                  .kdims = 1,
+                                  .rdims = 1,
+                                  .sharing = true,
+                                  .block = 256,
+                                  .nparam = (uint8_t)sum->nparam,
+                                  .out_type = {sum->out_type[0]},
+                                  .source = sum->source[TPI_F32],
+                                  .define = cases[i].kernel,
+                                  .text = "fold.h",
+                                  .feed = &fed};
+        void *binary = compile(t, tpi_gpu_axes_source, &form);
         assert_non_null(binary);
         tpi_mfree(binary);
     }
@@ -260,9 +326,11 @@ int main(void) {
         cmocka_unit_test_prestate(every_text_compiles, &cuda),
         cmocka_unit_test_prestate(kernels_in_their_forms, &cuda),
         cmocka_unit_test_prestate(programs_in_their_forms, &cuda),
+        cmocka_unit_test_prestate(folds_of_programs, &cuda),
         cmocka_unit_test_prestate(every_text_compiles, &hip),
         cmocka_unit_test_prestate(kernels_in_their_forms, &hip),
         cmocka_unit_test_prestate(programs_in_their_forms, &hip),
+        cmocka_unit_test_prestate(folds_of_programs, &hip),
     };
     return cmocka_run_group_tests_name("CUDA and HIP", tests, NULL, NULL) + (status != 0);
 }

@@ -157,6 +157,52 @@ def test_more_operands_and_dims_than_a_kernel_takes():
     same(compiled(*many), run(*many))
 
 
+def scaled(x, y, line, column, turned):
+    return (x * 1.5 + y) * line + column, turned
+
+
+FOLDS = {  # what is folded, and how
+    "rows": lambda *v: scaled(*v)[0].sum(-1),
+    "columns": lambda *v: scaled(*v)[0].sum(0),
+    "all": lambda *v: scaled(*v)[0].sum(),
+    "largest": lambda *v: (scaled(*v)[0] * v[4]).amax(1, keepdim=True),
+    "with places": lambda *v: torch.max(torch.sigmoid(v[0]) - v[3], 0),
+    "read again": lambda *v: (scaled(*v)[0].mean(0), torch.exp(scaled(*v)[0])),
+    "kept": lambda *v: (lambda a: (a, a.sum(1), a * 2))(v[0] * v[4] + 1),
+    "narrow": lambda *v: (v[0].to(torch.bfloat16) * v[1].to(torch.bfloat16)).sum(1),
+    "whole numbers": lambda *v: ((v[0] * 8).to(torch.int32) + 3).sum(0),
+}
+
+
+@pytest.mark.parametrize("how, shape", [*((how, (12, 64)) for how in FOLDS), ("rows", (5, 33)), ("all", (1, 700))])
+def test_folds_take_what_chains_make(how, shape):
+    torch.manual_seed(2)
+    rows, columns = shape
+    inputs = [torch.randn(s).to("xpu") for s in (shape, shape, (columns,), (rows, 1), (columns, rows))]
+    inputs[4] = inputs[4].t()
+    compiled, run = torch.compile(FOLDS[how]), FOLDS[how]
+    for _ in range(2):
+        wanted, got = run(*inputs), compiled(*inputs)
+        for a, b in zip(*((v,) if isinstance(v, torch.Tensor) else v for v in (got, wanted))):
+            same(a, b)
+
+
+def test_a_chain_and_its_fold_are_one_step():
+    x, line = torch.randn(40, 64).to("xpu"), torch.randn(64).to("xpu")
+    compiled = torch.compile(lambda x, line: (torch.tanh(x) * line).sum(0))
+    seen = names(compiled, x, line)
+    assert len(seen) == 1, seen
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.XPU]) as p:
+        compiled(x, line)
+    kernels = [e.name for e in p.events() if e.name.startswith("taper_")]
+    assert kernels and all("FOLD" in name for name in kernels), kernels  # no map of its own
+    empty = torch.randn(0, 8).to("xpu")
+    run = lambda x: (x * 2 + 1).sum(0)
+    compiled = torch.compile(run)
+    compiled(empty)
+    same(compiled(empty), run(empty))
+
+
 @pytest.mark.parametrize("device", ["cpu", "xpu"])
 @pytest.mark.parametrize("pieces", [(16, 16, 16), (16, 8, 24), (16, 32)])
 def test_gradients_of_pieces_are_written_once(device, pieces):

@@ -13,7 +13,7 @@ static uint64_t word_of(const tpi_gpu_axes_form *f) {
                     (uint64_t)f->kdims << 16 | (uint64_t)f->rdims << 20 | (uint64_t)f->wide << 24 |
                     (uint64_t)f->split << 25 | (uint64_t)f->sharing << 26 | (uint64_t)(f->block / 16) << 27;
     for (int k = 0; k < f->nout; k++) word |= (uint64_t)f->out[k] << (36 + 5 * k);
-    return word;
+    return f->feed ? word ^ tpi_gpu_feed_form(f->feed) : word;
 }
 
 static bool put_each(tpi_text *t, const char *name, int n, const char *between, const char *before, const char *after) {
@@ -51,7 +51,9 @@ bool tpi_gpu_axes_source(tpi_text *t, const void *form) {
                         f->sharing) &&
            tpi_text_put(t, "typedef %s index_t;\ntypedef s_%s sx_t;\n#define READ(s) to_%s_%s(get_%s(s))\n",
                         f->wide ? "int64_t" : "uint32_t", x, tpi_gpu_ctype_suffix((tpi_ctype)f->compute), own, x) &&
-           put_results(t, f) && tpi_text_put(t, "#include \"%s\"\n", f->text);
+           put_results(t, f) &&
+           (!f->feed || (tpi_text_put(t, "#include \"axes.h\"\n") && tpi_gpu_put_feed(t, f->feed))) &&
+           tpi_text_put(t, "#include \"%s\"\n", f->text);
 }
 
 /* ---- Geometry ---- */
@@ -127,9 +129,14 @@ bool tpi_gpu_axes_launch(tpi_gpu_axes_call *c, bool takes_x, bool takes_outs, in
     int64_t words[AXES_WORDS];
     uint32_t bytes = pack(c, words);
     tpi_param none[1] = {{0}};
-    tpi_gpu_arg args[4 + TPI_AXES_OUTS];
+    tpi_gpu_arg args[3 + TPI_GPU_FEED_ARGS + TPI_AXES_OUTS];
     int n = 0, nparam = c->form.nparam;
-    if (takes_x) args[n++] = TPI_GPU_PTR(c->x->data);
+    c->form.feed = takes_x ? c->feed : NULL;
+    if (c->form.feed) {
+        tpi_gpu_feed_settle(c->feed, c->form.vec);
+        n = tpi_gpu_feed_args(c->feed, args);
+    } else if (takes_x)
+        args[n++] = TPI_GPU_PTR(c->x->data);
     for (int k = 0; k < c->form.nout && takes_outs; k++) args[n++] = TPI_GPU_PTR(c->outs[k]->data);
     args[n++] = TPI_GPU_PTR(c->states);
     args[n++] = (tpi_gpu_arg){TPI_GPU_VALUE, bytes, words};

@@ -16,6 +16,8 @@
  * element `at` on, in storage type, as the member v of a structure of type PROLOGUE_PIECE. */
 tpi_prologue *tpi_gpu_prologue_for(const tp_tensor *argument, int vector);
 bool tpi_gpu_put_prologue_program(tpi_text *t, const tpi_prologue *p);
+/* A program's text with words that begin with pre_, so that a kernel's own, or an epilogue's, may stand beside it. */
+bool tpi_gpu_put_program_before(tpi_text *t, const tpi_program *p);
 bool tpi_gpu_put_prologue(tpi_text *t, const tpi_prologue *p);
 uint64_t tpi_gpu_prologue_form(const tpi_prologue *p);
 

@@ -4,6 +4,7 @@
  * device alone, and everything merges in a fixed order: the same bits every time. */
 #include "base/threads.h"
 #include "device/gpu/axes.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { ROWS, COLUMNS, MERGE }; /* kernels of kernels/fold.h */
@@ -78,6 +79,31 @@ static tp_tensor *regular(tp_tensor *x, const bool *reduced) {
     return NULL;
 }
 
+/* The operator's functions; NULL, and an error, where it has none for the type. */
+static const char *source_of(const tpi_fold_op *op, tpi_ctype compute) {
+    if (op->source && op->source[compute]) return op->source[compute];
+    tpi_fail(TP_ERR_MISSING, "%s has no kernel for %s on this device", op->name,
+             tp_dtype_name(tpi_ctype_dtype(compute)));
+    return NULL;
+}
+
+static void take_axes(tpi_gpu_axes_call *c, const tpi_fold_op *op, const bool *reduced) {
+    tpi_axes_take(&c->kept, c->x, op->nout, c->outs, reduced, false, false);
+    tpi_axes_take(&c->reduced, c->x, 0, c->outs, reduced, true, op->uses_index);
+}
+
+static bool has_many_dims(const tpi_gpu_axes_call *c) {
+    return c->kept.ndim > TPI_GPU_DIMS || c->reduced.ndim > TPI_GPU_DIMS;
+}
+
+static bool run(tpi_gpu_axes_call *c, const tpi_fold_op *op, tpi_ctype compute, const char *source) {
+    if (!tpi_gpu_axes_begin(c, compute, op->nout, op->out_type, op->nparam, source)) return false;
+    bool beside = c->kept.ndim && c->reduced.ndim && llabs(c->kept.x[0]) < llabs(c->reduced.x[0]);
+    bool ok = (beside ? fold_columns(c) : fold_rows(c)) && (c->pieces == 1 || merge(c));
+    tpi_gpu_axes_end(c);
+    return ok;
+}
+
 bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute,
                   const tpi_param *params) {
     tpi_gpu_axes_call c = {.op = op,
@@ -87,22 +113,48 @@ bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, c
                            .outs = outs,
                            .params = params,
                            .nstate = op->nstate};
-    const char *source = op->source ? op->source[compute] : NULL;
-    if (!source)
-        return tpi_refuse(TP_ERR_MISSING, "%s has no kernel for %s on this device", op->name,
-                          tp_dtype_name(tpi_ctype_dtype(compute)));
-    tpi_axes_take(&c.kept, x, op->nout, outs, reduced, false, false);
-    tpi_axes_take(&c.reduced, x, 0, outs, reduced, true, op->uses_index);
+    const char *source = source_of(op, compute);
+    if (!source) return false;
+    take_axes(&c, op, reduced);
     if (c.kept.total == 0) return true;
-    if (c.kept.ndim > TPI_GPU_DIMS || c.reduced.ndim > TPI_GPU_DIMS) {
-        tp_tensor *y = regular(x, reduced);
-        bool ok = y && tpi_gpu_fold(op, outs, y, reduced, compute, params);
-        if (y) tpi_release(y);
-        return ok;
-    }
-    if (!tpi_gpu_axes_begin(&c, compute, op->nout, op->out_type, op->nparam, source)) return false;
-    bool beside = c.kept.ndim && c.reduced.ndim && llabs(c.kept.x[0]) < llabs(c.reduced.x[0]);
-    bool ok = (beside ? fold_columns(&c) : fold_rows(&c)) && (c.pieces == 1 || merge(&c));
-    tpi_gpu_axes_end(&c);
+    if (!has_many_dims(&c)) return run(&c, op, compute, source);
+    tp_tensor *y = regular(x, reduced);
+    bool ok = y && tpi_gpu_fold(op, outs, y, reduced, compute, params);
+    if (y) tpi_release(y);
     return ok;
+}
+
+/* First the program, then the fold: for what the kernels cannot read as it is made. */
+static bool fold_after_program(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
+                               tpi_ctype compute, const tpi_param *params, const tpi_feed *feed) {
+    tp_tensor *made = feed->has_memory
+                          ? tpi_retain(x)
+                          : tpi_empty_strided(tpi_shape(x), tpi_strides(x), (tp_dtype)x->dtype, tpi_device(x));
+    if (!made) return false;
+    feed->plan->data[feed->operand] = made->data;
+    bool ok = tpi_gpu_program_run(tpi_device(x), feed->program, feed->plan) &&
+              tpi_gpu_fold(op, outs, made, reduced, compute, params);
+    tpi_release(made);
+    return ok;
+}
+
+bool tpi_gpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
+                      tpi_ctype compute, const tpi_param *params, const tpi_feed *feed) {
+    tpi_gpu_feed fed = {.feed = NULL};
+    char name[128]; /* as profilers show it: "mul_tanh_sum" */
+    snprintf(name, sizeof name, "%s_%s", tpi_gpu_fused_name(feed->program->fused), op->name);
+    tpi_gpu_axes_call c = {.op = op,
+                           .name = name,
+                           .device = tpi_device(x),
+                           .x = x,
+                           .feed = &fed,
+                           .outs = outs,
+                           .params = params,
+                           .nstate = op->nstate};
+    const char *source = source_of(op, compute);
+    if (!source) return false;
+    take_axes(&c, op, reduced);
+    if (x->numel == 0 || has_many_dims(&c) || !tpi_gpu_feed_begin(&fed, feed))
+        return fold_after_program(op, outs, x, reduced, compute, params, feed);
+    return run(&c, op, compute, source);
 }

@@ -146,6 +146,7 @@ bool tpi_gpu_program_ready(tpi_program *p) {
 }
 
 const char *tpi_gpu_fused_text(const tpi_gpu_fused *fused) { return fused->source; }
+const char *tpi_gpu_fused_name(const tpi_gpu_fused *fused) { return fused->name; }
 
 /* ---- The launch ---- */
 

@@ -45,6 +45,7 @@ static const tpi_device_ops common = {
     .synchronize = synchronize,
     .map = tpi_gpu_map,
     .fold = tpi_gpu_fold,
+    .fold_fed = tpi_gpu_fold_fed,
     .scan = tpi_gpu_scan,
     .copy = tpi_gpu_copy,
     .fill = tpi_gpu_fill,

@@ -25,6 +25,9 @@ bool tpi_gpu_copy(tp_device device, tpi_plan *plan); /* copy.c */
 bool tpi_gpu_fill(tp_device device, tpi_plan *plan, const tp_scalar *value);
 bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute,
                   const tpi_param *params); /* fold.c */
+struct tpi_feed;
+bool tpi_gpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
+                      tpi_ctype compute, const tpi_param *params, const struct tpi_feed *feed);
 bool tpi_gpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute,
                   const tpi_param *params);               /* scan.c */
 void *tpi_gpu_alloc_told(tp_device device, size_t bytes); /* history.c: of tensors, told to a watcher of memory */

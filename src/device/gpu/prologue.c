@@ -57,12 +57,15 @@ static bool put_renamed(tpi_text *t, const char *source) {
     return ok;
 }
 
-bool tpi_gpu_put_prologue_program(tpi_text *t, const tpi_prologue *p) {
-    if (!p) return true;
-    int numbers = tpi_gpu_program_numbers(p->program);
+bool tpi_gpu_put_program_before(tpi_text *t, const tpi_program *p) {
+    int numbers = tpi_gpu_program_numbers(p);
     return tpi_text_put(t, "#include \"rounding.h\"\n#define params_t pre_params_t\nPARAMS_TYPE(%d)\n#undef params_t\n",
                         numbers ? numbers : 1) &&
-           put_renamed(t, tpi_gpu_fused_text(p->program->fused));
+           put_renamed(t, tpi_gpu_fused_text(p->fused));
+}
+
+bool tpi_gpu_put_prologue_program(tpi_text *t, const tpi_prologue *p) {
+    return !p || tpi_gpu_put_program_before(t, p->program);
 }
 
 static const char *dtype_of(const tpi_prologue *p, int k) { return tp_dtype_name((tp_dtype)p->operands[k]->dtype); }

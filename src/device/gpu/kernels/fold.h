@@ -9,6 +9,22 @@
 #include "axes.h"
 #include "states.h"
 
+/* Where FED is 1 a program makes x's elements (gpu/feed.h): a place is the distance from x's first element, in bytes.
+ */
+#if FED
+#define X_ARGUMENTS FED_ARGUMENTS
+typedef int64_t place_t;
+#define FIRST_PLACE   0
+#define READ_PACK(at) fed_pack((at) / (int64_t)sizeof(sx_t))
+#define READ_ONE(at)  READ(fed_one((at) / (int64_t)sizeof(sx_t)))
+#else
+#define X_ARGUMENTS   PTR(x)
+typedef GLOBAL const char *place_t;
+#define FIRST_PLACE   AT(const char, x)
+#define READ_PACK(at) read_pack(at)
+#define READ_ONE(at)  read_x(at)
+#endif
+
 /* `a` of a group's threads becomes, in the first of them, that of all. ROOM: states in shared memory that this takes.
  */
 #if !defined(__OPENCL_VERSION__)
@@ -50,7 +66,7 @@ INLINE state_t step_pack(state_t a, const pack_t p, const index_t i, const param
 
 #if defined(FOLD_ROWS)
 KERNEL(entry)
-(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+(X_ARGUMENTS, OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
 #if SHARING
     SHARED state_t room[ROOM];
 #endif
@@ -66,32 +82,32 @@ KERNEL(entry)
 #endif
     state_t a = op_start(param);
     if (column < g.kept) {
-        GLOBAL const char *row = AT(const char, x) + column_x(&g, column);
+        const place_t row = FIRST_PLACE + column_x(&g, column);
 #if VEC > 1
         index_t i = from + lane * VEC;
         for (; i + (3 * group + 1) * VEC <= to; i += 4 * group * VEC) { /* four reads on their way at a time */
-            pack_t p0 = read_pack(row + i * sizeof(sx_t)), p1 = read_pack(row + (i + group * VEC) * sizeof(sx_t));
-            pack_t p2 = read_pack(row + (i + 2 * group * VEC) * sizeof(sx_t)),
-                   p3 = read_pack(row + (i + 3 * group * VEC) * sizeof(sx_t));
+            pack_t p0 = READ_PACK(row + i * sizeof(sx_t)), p1 = READ_PACK(row + (i + group * VEC) * sizeof(sx_t));
+            pack_t p2 = READ_PACK(row + (i + 2 * group * VEC) * sizeof(sx_t)),
+                   p3 = READ_PACK(row + (i + 3 * group * VEC) * sizeof(sx_t));
             a = step_pack(a, p0, i, param);
             a = step_pack(a, p1, i + group * VEC, param);
             a = step_pack(a, p2, i + 2 * group * VEC, param);
             a = step_pack(a, p3, i + 3 * group * VEC, param);
         }
-        for (; i + VEC <= to; i += group * VEC) a = step_pack(a, read_pack(row + i * sizeof(sx_t)), i, param);
+        for (; i + VEC <= to; i += group * VEC) a = step_pack(a, READ_PACK(row + i * sizeof(sx_t)), i, param);
         for (i = (index_t)(to - (to - from) % VEC) + lane; i < to; i += group)
-            a = op_step(a, read_x(row + i * sizeof(sx_t)), i, param);
+            a = op_step(a, READ_ONE(row + i * sizeof(sx_t)), i, param);
 #else
         index_t i = from + lane;
         for (; i + 3 * group < to; i += 4 * group) {
-            x_t x0 = read_x(row + element_x(&g, i)), x1 = read_x(row + element_x(&g, i + group));
-            x_t x2 = read_x(row + element_x(&g, i + 2 * group)), x3 = read_x(row + element_x(&g, i + 3 * group));
+            x_t x0 = READ_ONE(row + element_x(&g, i)), x1 = READ_ONE(row + element_x(&g, i + group));
+            x_t x2 = READ_ONE(row + element_x(&g, i + 2 * group)), x3 = READ_ONE(row + element_x(&g, i + 3 * group));
             a = op_step(a, x0, i, param);
             a = op_step(a, x1, i + group, param);
             a = op_step(a, x2, i + 2 * group, param);
             a = op_step(a, x3, i + 3 * group, param);
         }
-        for (; i < to; i += group) a = op_step(a, read_x(row + element_x(&g, i)), i, param);
+        for (; i < to; i += group) a = op_step(a, READ_ONE(row + element_x(&g, i)), i, param);
 #endif
     }
     MERGE_GROUP
@@ -106,7 +122,7 @@ KERNEL(entry)
 
 #if defined(FOLD_COLUMNS)
 KERNEL(entry)
-(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+(X_ARGUMENTS, OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
 #if SHARING
     SHARED state_t room[BLOCK_SIZE];
 #endif
@@ -118,11 +134,11 @@ KERNEL(entry)
     UNROLL
     for (int v = 0; v < VEC; v++) a[v] = op_start(param);
     if (inside) {
-        GLOBAL const char *top = AT(const char, x) + column_x(&g, first);
+        const place_t top = FIRST_PLACE + column_x(&g, first);
         int64_t i = from + down;
         for (; i + 3 * tall < to; i += 4 * tall) {
-            pack_t p0 = read_pack(top + element_x(&g, i)), p1 = read_pack(top + element_x(&g, i + tall));
-            pack_t p2 = read_pack(top + element_x(&g, i + 2 * tall)), p3 = read_pack(top + element_x(&g, i + 3 * tall));
+            pack_t p0 = READ_PACK(top + element_x(&g, i)), p1 = READ_PACK(top + element_x(&g, i + tall));
+            pack_t p2 = READ_PACK(top + element_x(&g, i + 2 * tall)), p3 = READ_PACK(top + element_x(&g, i + 3 * tall));
             UNROLL
             for (int v = 0; v < VEC; v++) {
                 a[v] = op_step(a[v], READ(p0.e[v]), i, param);
@@ -132,7 +148,7 @@ KERNEL(entry)
             }
         }
         for (; i < to; i += tall) {
-            pack_t p = read_pack(top + element_x(&g, i));
+            pack_t p = READ_PACK(top + element_x(&g, i));
             UNROLL
             for (int v = 0; v < VEC; v++) a[v] = op_step(a[v], READ(p.e[v]), i, param);
         }

@@ -1,0 +1,208 @@
+/* The text and the arguments of folds whose elements a program makes; see feed.h. */
+#include "device/gpu/feed.h"
+#include <string.h>
+#include "device/gpu/epilogue.h"
+#include "device/gpu/map.h"
+#include "device/gpu/program.h"
+
+/* ---- How operands lie ---- */
+
+static int64_t item_of(const tpi_plan *p, int k) { return (int64_t)tpi_dtype_bytes[p->dtype[k]]; }
+
+static bool lies_like_x(const tpi_feed *f, int k) {
+    const tpi_plan *p = f->plan;
+    int64_t elements = 1;
+    for (int d = 0; d < p->ndim; d++) {
+        if (p->stride[k][d] != elements * item_of(p, k)) return false;
+        elements *= p->shape[d];
+    }
+    return true;
+}
+
+static bool is_single(const tpi_plan *p, int k) {
+    for (int d = 0; d < p->ndim; d++)
+        if (p->stride[k][d]) return false;
+    return true;
+}
+
+static bool has_argument(const tpi_feed *f, int k) { return k != f->operand || f->has_memory; }
+
+bool tpi_gpu_feed_begin(tpi_gpu_feed *f, const tpi_feed *feed) {
+    f->feed = feed;
+    for (int k = 0; k < feed->plan->nout; k++)
+        if (!lies_like_x(feed, k)) return false;
+    return feed->plan->ndim <= TPI_GPU_FEED_DIMS;
+}
+
+static tpi_gpu_feed_way way_of(const tpi_gpu_feed *f, int k) {
+    const tpi_plan *p = f->feed->plan;
+    if (k >= p->nout && p->numel != 1 && is_single(p, k)) return TPI_FEED_SINGLE;
+    if (!lies_like_x(f->feed, k)) return TPI_FEED_PLACED;
+    bool aligned = (uintptr_t)p->data[k] % (uintptr_t)(item_of(p, k) * f->vec) == 0;
+    return aligned ? TPI_FEED_PIECES : TPI_FEED_ALIKE;
+}
+
+void tpi_gpu_feed_settle(tpi_gpu_feed *f, int vec) {
+    const tpi_plan *p = f->feed->plan;
+    int dims = p->ndim ? p->ndim : 1;
+    f->vec = vec;
+    f->nplaced = 0;
+    f->whole_runs = p->ndim == 0 || p->shape[0] % vec == 0;
+    for (int d = 0; d < dims; d++) f->places[d] = d < p->ndim ? p->shape[d] : 1;
+    for (int k = 0; k < p->nargs; k++) {
+        f->way[k] = (uint8_t)way_of(f, k);
+        if (f->way[k] != TPI_FEED_PLACED) continue;
+        int64_t *strides = f->places + dims * ++f->nplaced;
+        for (int d = 0; d < dims; d++) strides[d] = d < p->ndim ? p->stride[k][d] : 0;
+    }
+}
+
+uint64_t tpi_gpu_feed_form(const tpi_gpu_feed *f) {
+    const tpi_feed *feed = f->feed;
+    uint64_t form = (uint64_t)(uintptr_t)feed->program->fused;
+    form = (form * 2 + feed->has_memory) * TPI_MAX_OPERANDS + (uint64_t)feed->operand;
+    form = (form * 2 + f->whole_runs) * (TPI_GPU_FEED_DIMS + 1) + (uint64_t)feed->plan->ndim;
+    form *= 0x9e3779b97f4a7c15u;
+    for (int k = 0; k < feed->plan->nargs; k++) form ^= (uint64_t)f->way[k] << (2 * k);
+    return form * 0xbf58476d1ce4e5b9u;
+}
+
+/* ---- The text ---- */
+
+static const char *dtype_of(const tpi_gpu_feed *f, int k) { return tp_dtype_name((tp_dtype)f->feed->plan->dtype[k]); }
+
+/* Each operand that is an argument, as in `before`0`after`before`1`after. */
+static bool put_each(tpi_text *t, const tpi_gpu_feed *f, const char *before, const char *after) {
+    bool ok = true;
+    for (int k = 0; k < f->feed->plan->nargs && ok; k++)
+        if (has_argument(f->feed, k)) ok = tpi_text_put(t, "%s%d%s", before, k, after);
+    return ok;
+}
+
+static bool put_pieces(tpi_text *t, const tpi_gpu_feed *f) {
+    bool ok = tpi_text_put(t, "#if defined(__OPENCL_VERSION__)\n#define FED_ALIGNED(type) "
+                              "__attribute__((aligned(VEC * sizeof(type))))\n#else\n#define FED_ALIGNED(type) "
+                              "__align__(VEC * sizeof(type))\n#endif\n");
+    for (int k = 0; k < f->feed->plan->nargs && ok; k++)
+        if (f->way[k] == TPI_FEED_PIECES)
+            ok = tpi_text_put(t, "typedef struct FED_ALIGNED(s_%s) fed_piece%d { s_%s v[VEC]; } fed_piece%d;\n",
+                              dtype_of(f, k), k, dtype_of(f, k), k);
+    return ok;
+}
+
+/* Where placed operand number `which` has what belongs to element `at` of x. */
+static bool put_places(tpi_text *t, const tpi_gpu_feed *f) {
+    int dims = f->feed->plan->ndim ? f->feed->plan->ndim : 1;
+    return tpi_text_put(t, "typedef struct fed_places_t { int64_t size[%d], stride[%d][%d]; } fed_places_t;\n", dims,
+                        f->nplaced ? f->nplaced : 1, dims) &&
+           tpi_text_put(t, "INLINE int64_t fed_place(const fed_places_t *g, const int which, const int64_t at) {\n"
+                           "    index_t rest = (index_t)at;\n    int64_t offset = 0;\n    UNROLL\n") &&
+           tpi_text_put(t, "    for (int d = 0; d < %d; d++) {\n", dims - 1) &&
+           tpi_text_put(t, "        const index_t size = (index_t)g->size[d], next = rest / size;\n"
+                           "        offset += (int64_t)(rest - next * size) * g->stride[which][d];\n"
+                           "        rest = next;\n    }\n") &&
+           tpi_text_put(t, "    return offset + (int64_t)rest * g->stride[which][%d];\n}\n", dims - 1);
+}
+
+/* What an operand gives for `width` neighbours, before the loop over them. */
+static bool put_reads(tpi_text *t, const tpi_gpu_feed *f, bool pack) {
+    bool ok = true;
+    for (int k = f->feed->plan->nout, placed = 0; k < f->feed->plan->nargs && ok; k++) {
+        const char *dtype = dtype_of(f, k);
+        if (f->way[k] == TPI_FEED_SINGLE)
+            ok = tpi_text_put(t, "    const s_%s g%d = *(GLOBAL const s_%s *)p%d;\n", dtype, k, dtype, k);
+        else if (f->way[k] == TPI_FEED_PIECES && pack)
+            ok = tpi_text_put(
+                t, "    const fed_piece%d g%d = *(GLOBAL const fed_piece%d *)((GLOBAL const s_%s *)p%d + at);\n", k, k,
+                k, dtype, k);
+        else if (f->way[k] == TPI_FEED_PLACED && f->whole_runs)
+            ok = tpi_text_put(t, "    const int64_t o%d = fed_place(&places, %d, at);\n", k, placed);
+        placed += f->way[k] == TPI_FEED_PLACED;
+    }
+    return ok;
+}
+
+/* The value that operand k has at neighbour j. */
+static bool put_value(tpi_text *t, const tpi_gpu_feed *f, int k, int placed, bool pack) {
+    const char *dtype = dtype_of(f, k);
+    if (f->way[k] == TPI_FEED_SINGLE) return tpi_text_put(t, "get_%s(g%d), ", dtype, k);
+    if (f->way[k] == TPI_FEED_PIECES && pack) return tpi_text_put(t, "get_%s(g%d.v[j]), ", dtype, k);
+    if (f->way[k] != TPI_FEED_PLACED)
+        return tpi_text_put(t, "get_%s(((GLOBAL const s_%s *)p%d)[at + j]), ", dtype, dtype, k);
+    if (f->whole_runs)
+        return tpi_text_put(t, "get_%s(*(GLOBAL const s_%s *)(p%d + o%d + j * places.stride[%d][0])), ", dtype, dtype,
+                            k, k, placed);
+    return tpi_text_put(t, "get_%s(*(GLOBAL const s_%s *)(p%d + fed_place(&places, %d, at + j))), ", dtype, dtype, k,
+                        placed);
+}
+
+static bool put_calls(tpi_text *t, const tpi_gpu_feed *f, bool pack) {
+    const tpi_plan *p = f->feed->plan;
+    bool ok = tpi_text_put(t, "    UNROLL\n    for (int j = 0; j < %s; j++) pre_op_element(", pack ? "VEC" : "1");
+    for (int k = p->nout, placed = 0; k < p->nargs && ok; k++) {
+        ok = put_value(t, f, k, placed, pack);
+        placed += f->way[k] == TPI_FEED_PLACED;
+    }
+    ok = ok && tpi_text_put(t, "param");
+    for (int k = 0; k < p->nout && ok; k++)
+        ok = tpi_text_put(t, f->way[k] == TPI_FEED_PIECES && pack ? ", &r%d.v[j]" : ", &r%d[j]", k);
+    return ok && tpi_text_put(t, ");\n");
+}
+
+static bool put_writes(tpi_text *t, const tpi_gpu_feed *f, bool pack) {
+    bool ok = true;
+    for (int k = 0; k < f->feed->plan->nout && ok; k++) {
+        if (!has_argument(f->feed, k)) continue;
+        if (f->way[k] == TPI_FEED_PIECES && pack)
+            ok = tpi_text_put(t, "    *(GLOBAL fed_piece%d *)((GLOBAL s_%s *)p%d + at) = r%d;\n", k, dtype_of(f, k), k,
+                              k);
+        else
+            ok = tpi_text_put(t, "    for (int j = 0; j < %s; j++) ((GLOBAL s_%s *)p%d)[at + j] = r%d[j];\n",
+                              pack ? "VEC" : "1", dtype_of(f, k), k, k);
+    }
+    return ok;
+}
+
+/* fed_pack() or fed_one(), as functions of pointers; the macros of that name bring the kernel's arguments. */
+static bool put_function(tpi_text *t, const tpi_gpu_feed *f, bool pack) {
+    const tpi_plan *p = f->feed->plan;
+    const char *name = pack ? "pack" : "one";
+    int x = f->feed->operand;
+    bool ok = tpi_text_put(t, "#define fed_%s(at) fed_read_%s(", name, name) && put_each(t, f, "AT(char, q", "), ") &&
+              tpi_text_put(t, "fed_places, fed_param, at)\nINLINE %s fed_read_%s(", pack ? "pack_t" : "sx_t", name) &&
+              put_each(t, f, "GLOBAL char *p", ", ") &&
+              tpi_text_put(t, "const fed_places_t places, const pre_params_t param, const int64_t at) {\n") &&
+              put_reads(t, f, pack);
+    for (int k = 0; k < p->nout && ok; k++)
+        ok = f->way[k] == TPI_FEED_PIECES && pack
+                 ? tpi_text_put(t, "    fed_piece%d r%d;\n", k, k)
+                 : tpi_text_put(t, "    s_%s r%d[%s];\n", dtype_of(f, k), k, pack ? "VEC" : "1");
+    ok = ok && put_calls(t, f, pack) && put_writes(t, f, pack);
+    if (!pack) return ok && tpi_text_put(t, "    return r%d[0];\n}\n", x);
+    return ok &&
+           tpi_text_put(t, "    pack_t x;\n    UNROLL\n    for (int j = 0; j < VEC; j++) x.e[j] = r%d%s[j];\n", x,
+                        f->way[x] == TPI_FEED_PIECES ? ".v" : "") &&
+           tpi_text_put(t, "    return x;\n}\n");
+}
+
+bool tpi_gpu_put_feed(tpi_text *t, const tpi_gpu_feed *f) {
+    return tpi_text_put(t, "#define FED 1\n") && tpi_gpu_put_program_before(t, f->feed->program) && put_pieces(t, f) &&
+           put_places(t, f) && tpi_text_put(t, "#define FED_ARGUMENTS ") && put_each(t, f, "PTR(q", "), ") &&
+           tpi_text_put(t, "const fed_places_t fed_places, const pre_params_t fed_param\n") &&
+           put_function(t, f, true) && put_function(t, f, false);
+}
+
+/* ---- The arguments ---- */
+
+int tpi_gpu_feed_args(tpi_gpu_feed *f, tpi_gpu_arg *args) {
+    const tpi_plan *p = f->feed->plan;
+    int n = 0, dims = p->ndim ? p->ndim : 1, numbers = tpi_gpu_program_numbers(f->feed->program);
+    for (int k = 0; k < p->nargs; k++)
+        if (has_argument(f->feed, k)) args[n++] = TPI_GPU_PTR(p->data[k]);
+    size_t words = (size_t)(dims * (1 + (f->nplaced ? f->nplaced : 1)));
+    args[n++] = (tpi_gpu_arg){TPI_GPU_VALUE, (uint32_t)(words * sizeof *f->places), f->places};
+    memset(f->params, 0, sizeof f->params);
+    tpi_gpu_fill_params(f->feed->program, f->params);
+    args[n++] = (tpi_gpu_arg){TPI_GPU_VALUE, (uint32_t)((numbers ? numbers : 1) * (int)sizeof *f->params), f->params};
+    return n;
+}
