@@ -33,6 +33,13 @@ def chain(b):
     return lambda x, y: torch.tanh(x * 1.5 + y) * torch.sigmoid(y) + x, lambda run: run(x, y)
 
 
+def reduced(b):
+    torch = b.torch
+    x, y = (torch.randn(b.small(1 << 16, 64), 1024, device=b.device) for _ in range(2))
+    scale = torch.randn(1024, device=b.device)
+    return lambda x, y: (torch.tanh(x * 1.5 + y) * scale).sum(0), lambda run: run(x, y)
+
+
 def norm(b):
     torch, F = b.torch, b.F
     x = torch.randn(b.small(16384, 16), 1024, device=b.device, dtype=torch.bfloat16)
@@ -180,6 +187,7 @@ def decoder(b, batch):
 
 ROWS = {
     "pointwise_chain": chain,
+    "chain_sum": reduced,
     "layer_norm": norm,
     "mlp_tiny": mlp,
     "cifar_32": cifar,
