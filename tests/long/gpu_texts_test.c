@@ -286,7 +286,7 @@ static void folds_of_programs(void **state) {
         tpi_feed feed = {program, &plan, 0, false};
         tpi_gpu_feed fed = {.feed = NULL};
         assert_true(tpi_gpu_feed_begin(&fed, &feed));
-        tpi_gpu_feed_settle(&fed, cases[i].vec);
+        tpi_gpu_feed_settle(&fed, cases[i].vec, false);
         tpi_gpu_axes_form form = {.compute = TPI_F32,
                                   .x = TP_BFLOAT16,
                                   .nout = 1,

@@ -133,7 +133,7 @@ bool tpi_gpu_axes_launch(tpi_gpu_axes_call *c, bool takes_x, bool takes_outs, in
     int n = 0, nparam = c->form.nparam;
     c->form.feed = takes_x ? c->feed : NULL;
     if (c->form.feed) {
-        tpi_gpu_feed_settle(c->feed, c->form.vec);
+        tpi_gpu_feed_settle(c->feed, c->form.vec, c->form.wide);
         n = tpi_gpu_feed_args(c->feed, args);
     } else if (takes_x)
         args[n++] = TPI_GPU_PTR(c->x->data);

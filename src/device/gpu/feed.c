@@ -37,22 +37,34 @@ bool tpi_gpu_feed_begin(tpi_gpu_feed *f, const tpi_feed *feed) {
 static tpi_gpu_feed_way way_of(const tpi_gpu_feed *f, int k) {
     const tpi_plan *p = f->feed->plan;
     if (k >= p->nout && p->numel != 1 && is_single(p, k)) return TPI_FEED_SINGLE;
-    if (!lies_like_x(f->feed, k)) return TPI_FEED_PLACED;
-    bool aligned = (uintptr_t)p->data[k] % (uintptr_t)(item_of(p, k) * f->vec) == 0;
-    return aligned ? TPI_FEED_PIECES : TPI_FEED_ALIKE;
+    int64_t piece = item_of(p, k) * f->vec;
+    bool aligned = (uintptr_t)p->data[k] % (uintptr_t)piece == 0;
+    if (lies_like_x(f->feed, k)) return aligned ? TPI_FEED_PIECES : TPI_FEED_ALIKE;
+    if (f->whole_runs && p->stride[k][0] == 0) return TPI_FEED_SAME;
+    for (int d = 1; d < p->ndim; d++) aligned &= p->stride[k][d] % piece == 0;
+    return f->whole_runs && aligned && p->stride[k][0] == item_of(p, k) ? TPI_FEED_RUNS : TPI_FEED_PLACED;
 }
 
-void tpi_gpu_feed_settle(tpi_gpu_feed *f, int vec) {
+static bool has_place(const tpi_gpu_feed *f, int k) { return f->way[k] >= TPI_FEED_RUNS; }
+
+void tpi_gpu_feed_settle(tpi_gpu_feed *f, int vec, bool wide) {
     const tpi_plan *p = f->feed->plan;
     int dims = p->ndim ? p->ndim : 1;
     f->vec = vec;
+    f->wide = wide;
     f->nplaced = 0;
     f->whole_runs = p->ndim == 0 || p->shape[0] % vec == 0;
-    for (int d = 0; d < dims; d++) f->places[d] = d < p->ndim ? p->shape[d] : 1;
+    for (int d = 0; d < dims; d++) {
+        uint32_t multiplier = 0, shift = 0;
+        f->places[d] = d < p->ndim ? p->shape[d] : 1;
+        if (!wide) tpi_gpu_divider((uint32_t)f->places[d], &multiplier, &shift);
+        f->places[dims + d] = multiplier;
+        f->places[2 * dims + d] = shift;
+    }
     for (int k = 0; k < p->nargs; k++) {
         f->way[k] = (uint8_t)way_of(f, k);
-        if (f->way[k] != TPI_FEED_PLACED) continue;
-        int64_t *strides = f->places + dims * ++f->nplaced;
+        if (!has_place(f, k)) continue;
+        int64_t *strides = f->places + dims * (3 + f->nplaced++);
         for (int d = 0; d < dims; d++) strides[d] = d < p->ndim ? p->stride[k][d] : 0;
     }
 }
@@ -63,7 +75,7 @@ uint64_t tpi_gpu_feed_form(const tpi_gpu_feed *f) {
     form = (form * 2 + feed->has_memory) * TPI_MAX_OPERANDS + (uint64_t)feed->operand;
     form = (form * 2 + f->whole_runs) * (TPI_GPU_FEED_DIMS + 1) + (uint64_t)feed->plan->ndim;
     form *= 0x9e3779b97f4a7c15u;
-    for (int k = 0; k < feed->plan->nargs; k++) form ^= (uint64_t)f->way[k] << (2 * k);
+    for (int k = 0; k < feed->plan->nargs; k++) form ^= (uint64_t)f->way[k] << (3 * k);
     return form * 0xbf58476d1ce4e5b9u;
 }
 
@@ -84,40 +96,54 @@ static bool put_pieces(tpi_text *t, const tpi_gpu_feed *f) {
                               "__attribute__((aligned(VEC * sizeof(type))))\n#else\n#define FED_ALIGNED(type) "
                               "__align__(VEC * sizeof(type))\n#endif\n");
     for (int k = 0; k < f->feed->plan->nargs && ok; k++)
-        if (f->way[k] == TPI_FEED_PIECES)
+        if (f->way[k] == TPI_FEED_PIECES || f->way[k] == TPI_FEED_RUNS)
             ok = tpi_text_put(t, "typedef struct FED_ALIGNED(s_%s) fed_piece%d { s_%s v[VEC]; } fed_piece%d;\n",
                               dtype_of(f, k), k, dtype_of(f, k), k);
     return ok;
 }
 
-/* Where placed operand number `which` has what belongs to element `at` of x. */
+/* Where the operand that is number `which` of those with a place has what belongs to element `at` of x. */
 static bool put_places(tpi_text *t, const tpi_gpu_feed *f) {
     int dims = f->feed->plan->ndim ? f->feed->plan->ndim : 1;
-    return tpi_text_put(t, "typedef struct fed_places_t { int64_t size[%d], stride[%d][%d]; } fed_places_t;\n", dims,
-                        f->nplaced ? f->nplaced : 1, dims) &&
+    const char *next =
+        f->wide ? "rest / (index_t)g->size[d]" : "divide(rest, (uint32_t)g->multiplier[d], (uint32_t)g->shift[d])";
+    return tpi_text_put(t, "typedef struct fed_places_t { int64_t size[%d], multiplier[%d], shift[%d], ", dims, dims,
+                        dims) &&
+           tpi_text_put(t, "stride[%d][%d]; } fed_places_t;\n", f->nplaced ? f->nplaced : 1, dims) &&
            tpi_text_put(t, "INLINE int64_t fed_place(const fed_places_t *g, const int which, const int64_t at) {\n"
                            "    index_t rest = (index_t)at;\n    int64_t offset = 0;\n    UNROLL\n") &&
-           tpi_text_put(t, "    for (int d = 0; d < %d; d++) {\n", dims - 1) &&
-           tpi_text_put(t, "        const index_t size = (index_t)g->size[d], next = rest / size;\n"
-                           "        offset += (int64_t)(rest - next * size) * g->stride[which][d];\n"
+           tpi_text_put(t, "    for (int d = 0; d < %d; d++) {\n        const index_t next = %s;\n", dims - 1, next) &&
+           tpi_text_put(t, "        offset += (int64_t)(rest - next * (index_t)g->size[d]) * g->stride[which][d];\n"
                            "        rest = next;\n    }\n") &&
            tpi_text_put(t, "    return offset + (int64_t)rest * g->stride[which][%d];\n}\n", dims - 1);
 }
 
-/* What an operand gives for `width` neighbours, before the loop over them. */
+static bool is_piece(const tpi_gpu_feed *f, int k, bool pack) {
+    return pack && (f->way[k] == TPI_FEED_PIECES || f->way[k] == TPI_FEED_RUNS);
+}
+static bool is_one(const tpi_gpu_feed *f, int k) { return f->way[k] == TPI_FEED_SINGLE || f->way[k] == TPI_FEED_SAME; }
+
+/* o<k>: where operand k has the first neighbour's element, if all lie behind one another from there on. */
+static bool put_first(tpi_text *t, const tpi_gpu_feed *f, int k, int placed) {
+    if (!has_place(f, k))
+        return tpi_text_put(t, "    const int64_t o%d = %s * (int64_t)sizeof(s_%s);\n", k,
+                            f->way[k] == TPI_FEED_SINGLE ? "0" : "at", dtype_of(f, k));
+    return !f->whole_runs || tpi_text_put(t, "    const int64_t o%d = fed_place(&places, %d, at);\n", k, placed);
+}
+
+/* What stands before the loop over neighbours. */
 static bool put_reads(tpi_text *t, const tpi_gpu_feed *f, bool pack) {
     bool ok = true;
     for (int k = f->feed->plan->nout, placed = 0; k < f->feed->plan->nargs && ok; k++) {
         const char *dtype = dtype_of(f, k);
-        if (f->way[k] == TPI_FEED_SINGLE)
-            ok = tpi_text_put(t, "    const s_%s g%d = *(GLOBAL const s_%s *)p%d;\n", dtype, k, dtype, k);
-        else if (f->way[k] == TPI_FEED_PIECES && pack)
-            ok = tpi_text_put(
-                t, "    const fed_piece%d g%d = *(GLOBAL const fed_piece%d *)((GLOBAL const s_%s *)p%d + at);\n", k, k,
-                k, dtype, k);
-        else if (f->way[k] == TPI_FEED_PLACED && f->whole_runs)
-            ok = tpi_text_put(t, "    const int64_t o%d = fed_place(&places, %d, at);\n", k, placed);
-        placed += f->way[k] == TPI_FEED_PLACED;
+        ok = put_first(t, f, k, placed);
+        if (is_one(f, k))
+            ok = ok &&
+                 tpi_text_put(t, "    const s_%s g%d = *(GLOBAL const s_%s *)(p%d + o%d);\n", dtype, k, dtype, k, k);
+        else if (is_piece(f, k, pack))
+            ok = ok && tpi_text_put(t, "    const fed_piece%d g%d = *(GLOBAL const fed_piece%d *)(p%d + o%d);\n", k, k,
+                                    k, k, k);
+        placed += has_place(f, k);
     }
     return ok;
 }
@@ -125,10 +151,10 @@ static bool put_reads(tpi_text *t, const tpi_gpu_feed *f, bool pack) {
 /* The value that operand k has at neighbour j. */
 static bool put_value(tpi_text *t, const tpi_gpu_feed *f, int k, int placed, bool pack) {
     const char *dtype = dtype_of(f, k);
-    if (f->way[k] == TPI_FEED_SINGLE) return tpi_text_put(t, "get_%s(g%d), ", dtype, k);
-    if (f->way[k] == TPI_FEED_PIECES && pack) return tpi_text_put(t, "get_%s(g%d.v[j]), ", dtype, k);
+    if (is_one(f, k)) return tpi_text_put(t, "get_%s(g%d), ", dtype, k);
+    if (is_piece(f, k, pack)) return tpi_text_put(t, "get_%s(g%d.v[j]), ", dtype, k);
     if (f->way[k] != TPI_FEED_PLACED)
-        return tpi_text_put(t, "get_%s(((GLOBAL const s_%s *)p%d)[at + j]), ", dtype, dtype, k);
+        return tpi_text_put(t, "get_%s(((GLOBAL const s_%s *)(p%d + o%d))[j]), ", dtype, dtype, k, k);
     if (f->whole_runs)
         return tpi_text_put(t, "get_%s(*(GLOBAL const s_%s *)(p%d + o%d + j * places.stride[%d][0])), ", dtype, dtype,
                             k, k, placed);
@@ -141,7 +167,7 @@ static bool put_calls(tpi_text *t, const tpi_gpu_feed *f, bool pack) {
     bool ok = tpi_text_put(t, "    UNROLL\n    for (int j = 0; j < %s; j++) pre_op_element(", pack ? "VEC" : "1");
     for (int k = p->nout, placed = 0; k < p->nargs && ok; k++) {
         ok = put_value(t, f, k, placed, pack);
-        placed += f->way[k] == TPI_FEED_PLACED;
+        placed += has_place(f, k);
     }
     ok = ok && tpi_text_put(t, "param");
     for (int k = 0; k < p->nout && ok; k++)
@@ -199,7 +225,7 @@ int tpi_gpu_feed_args(tpi_gpu_feed *f, tpi_gpu_arg *args) {
     int n = 0, dims = p->ndim ? p->ndim : 1, numbers = tpi_gpu_program_numbers(f->feed->program);
     for (int k = 0; k < p->nargs; k++)
         if (has_argument(f->feed, k)) args[n++] = TPI_GPU_PTR(p->data[k]);
-    size_t words = (size_t)(dims * (1 + (f->nplaced ? f->nplaced : 1)));
+    size_t words = (size_t)(dims * (3 + (f->nplaced ? f->nplaced : 1)));
     args[n++] = (tpi_gpu_arg){TPI_GPU_VALUE, (uint32_t)(words * sizeof *f->places), f->places};
     memset(f->params, 0, sizeof f->params);
     tpi_gpu_fill_params(f->feed->program, f->params);
