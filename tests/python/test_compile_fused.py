@@ -203,6 +203,37 @@ def test_a_chain_and_its_fold_are_one_step():
     same(compiled(empty), run(empty))
 
 
+def test_sums_of_gradients_move_up_to_what_they_read():
+    torch.manual_seed(3)
+    net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4)).to("xpu")
+    x = torch.randn(6, 8).to("xpu")
+
+    def gradients(run):
+        net.zero_grad()
+        run(x).backward()
+        return [p.grad for p in net.parameters()]
+
+    loss = lambda x: net(x).pow(2).mean()
+    compiled = torch.compile(loss)
+    for _ in range(2):
+        for a, b in zip(gradients(compiled), gradients(loss)):
+            same(a, b)
+    seen = names(lambda: gradients(compiled))
+    assert any(name.startswith("fused: ") and "tanh" in name and "sum" in name for name in seen), seen
+
+    def written_between(x, y):  # the sum must not move before the write
+        a = x * y + 1
+        b = a @ y
+        a[0] = 7.0
+        return b, a.sum(0)
+
+    values = [torch.randn(5, 5).to("xpu") for _ in range(2)]
+    compiled = torch.compile(written_between)
+    for _ in range(2):
+        for a, b in zip(compiled(*values), written_between(*values)):
+            same(a, b)
+
+
 @pytest.mark.parametrize("device", ["cpu", "xpu"])
 @pytest.mark.parametrize("pieces", [(16, 16, 16), (16, 8, 24), (16, 32)])
 def test_gradients_of_pieces_are_written_once(device, pieces):

@@ -3,7 +3,10 @@
  *
  * Steps are read in order. A map joins a group that is open, or opens one; a group is written out, as one step, when
  * another step needs what it makes or writes what it reads. So a group's maps move behind steps that came between them,
- * never before what they read. Groups that are open at the same time do not depend on each other. */
+ * never before what they read. Groups that are open at the same time do not depend on each other.
+ *
+ * On GPUs a fold that comes later moves up to the group that it reads: a bias's gradient is the sum of what two
+ * products read first. */
 #include <string.h>
 #include "base/memory.h"
 #include "device/launch.h"
@@ -28,6 +31,8 @@ typedef struct fuser {
     bool *there;     /* per value: a step has written it, or a view of it */
     bool *goes_into; /* per value: the native that reads it may run the maps that make it */
     bool *goes_on;   /* per value: the native that made it may run maps behind it */
+    bool *moved;     /* per old step: a fold that is part of an earlier step now */
+    int32_t now;     /* the old step that is read */
     group open[MAX_OPEN];
     int clock;
     bool ok;
@@ -275,10 +280,12 @@ static void close_group(fuser *f, group *of) {
     *of = (group){0};
 }
 
-/* A GPU's native may run it: see epilogues.c. */
-static bool follows_native(const fuser *f, const group *of) {
+/* A GPU's native may run it, behind its result or before its argument: see epilogues.c. */
+static bool serves_native(const fuser *f, const group *of) {
     for (int i = 0; i < of->ninputs; i++)
         if (f->goes_on[of->inputs[i]]) return true;
+    for (int i = 0; i < of->n; i++)
+        if (f->goes_into[f->old[of->members[i]].out[0]]) return true;
     return false;
 }
 
@@ -289,11 +296,50 @@ static void note_native(fuser *f, const tpi_graph_step *s) {
         f->goes_on[s->out[result]] = device_of(f->g, s->out[result])->gpu != NULL;
 }
 
+/* May a group that makes the fold's argument give it the elements? */
+static bool may_feed(const fuser *f, const tpi_graph_step *s) {
+    if (s->kind != TPI_STEP_FOLD || s->in[0] < 0) return false;
+    const tpi_graph_value *v = &f->g->values[s->in[0]];
+    return v->kind == TPI_VALUE_MADE && device_of(f->g, s->in[0])->fold_fed &&
+           (s->dtype == TP_NO_DTYPE || s->dtype == (tp_dtype)v->dtype);
+}
+
+static bool writes_made(const fuser *f, const tpi_graph_step *s, int k) {
+    for (int w = 0; w >= 0; w++) {
+        int32_t root = tpi_step_writes(f->g, s, w);
+        if (root < 0) return false;
+        if (f->maker[root] == k) return true;
+    }
+    return false;
+}
+
+/* On GPUs: the next fold of what group k makes, if it may move up to here: nothing before it writes what the group
+ * makes. -1: none. Processors find what the group made in their caches when the fold's turn comes. */
+static int32_t later_fold(const fuser *f, int k) {
+    enum { FAR = 64 }; /* steps that are looked at */
+    if (!device_of(f->g, f->old[f->open[k].members[0]].out[0])->gpu || serves_native(f, &f->open[k])) return -1;
+    int32_t end = f->now < f->g->nforward ? f->g->nforward : f->nold;
+    if (end > f->now + FAR) end = f->now + FAR;
+    for (int32_t i = f->now; i < end; i++) {
+        const tpi_graph_step *s = &f->old[i];
+        if (!f->moved[i] && may_feed(f, s) && f->maker[s->in[0]] == k) return i;
+        if (s->kind == TPI_STEP_CUSTOM || writes_made(f, s, k)) return -1;
+    }
+    return -1;
+}
+
 static void flush(fuser *f, int k) {
     group *of = &f->open[k];
     if (!of->n) return;
+    int32_t fold = later_fold(f, k);
+    if (fold >= 0) {
+        f->moved[fold] = true;
+        if (!build(f, of, &f->old[fold])) f->ok = false;
+        close_group(f, of);
+        return;
+    }
     int32_t first = f->old[of->members[0]].out[0];
-    if (of->n == 1 && leaves(f, first) && !follows_native(f, of) && !f->goes_into[first])
+    if (of->n == 1 && leaves(f, first) && !serves_native(f, of))
         keep(f, &f->old[of->members[0]]);
     else if (!build(f, of, NULL))
         f->ok = false;
@@ -302,12 +348,8 @@ static void flush(fuser *f, int k) {
 
 /* A fold of what an open group makes takes it from the group's program. */
 static bool feeds(fuser *f, const tpi_graph_step *s) {
-    if (s->kind != TPI_STEP_FOLD || s->in[0] < 0) return false;
-    int32_t v = s->in[0];
-    int k = f->maker[v];
-    if (k < 0 || f->g->values[v].kind != TPI_VALUE_MADE || !device_of(f->g, v)->fold_fed ||
-        (s->dtype != TP_NO_DTYPE && s->dtype != (tp_dtype)f->g->values[v].dtype))
-        return false;
+    int k = may_feed(f, s) ? f->maker[s->in[0]] : -1;
+    if (k < 0) return false;
     if (!build(f, &f->open[k], s)) f->ok = false;
     close_group(f, &f->open[k]);
     return true;
@@ -518,7 +560,8 @@ bool tpi_graph_fuse(tp_compiled *g) {
     f->there = tpi_graph_memory_take(&g->memory, n);
     f->goes_on = tpi_graph_memory_take(&g->memory, n);
     f->goes_into = tpi_graph_memory_take(&g->memory, n);
-    if (!f->uses || !f->inside || !f->maker || !f->there || !f->goes_on || !f->goes_into) return false;
+    f->moved = tpi_graph_memory_take(&g->memory, (size_t)f->nold + 1);
+    if (!f->moved || !f->uses || !f->inside || !f->maker || !f->there || !f->goes_on || !f->goes_into) return false;
     for (int32_t i = 0; i < f->nold; i++) {
         int32_t v = tpi_graph_prologue_value(g, &f->old[i]);
         if (v >= 0) f->goes_into[v] = true;
@@ -533,7 +576,10 @@ bool tpi_graph_fuse(tp_compiled *g) {
             flush_all(f);
             g->nforward = g->nsteps;
         }
-        if (fusable(f, &f->old[i]))
+        f->now = i;
+        if (f->moved[i])
+            ;
+        else if (fusable(f, &f->old[i]))
             join(f, i);
         else if (feeds(f, &f->old[i]))
             ;
