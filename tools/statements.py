@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Finds statements of C that are chained by commas ("a = 1, b = 2;", "return free(p), NULL;"), and lines on which a choice
-holds a choice that holds a choice ("a ? b : c ? d : e ? f : g"): CONTRIBUTING.md wants one statement a line. With --fix
-chains are written out; clang-format then lays them out.
+"""Finds what hides a statement inside of another in C: CONTRIBUTING.md wants one statement a line.
+
+- chains by commas, on their own ("a = 1, b = 2;", "return free(p), NULL;") and in parentheses ("ok ? p : (free(p), NULL)")
+- declarations with side effects: an initialiser that assigns ("entry *e = a->e = make();"), or that counts in a
+  declaration of several variables ("int a = b[n++], c = n;")
+- lines on which a choice holds a choice that holds a choice ("a ? b : c ? d : e ? f : g")
+
+With --fix, chains that are statements on their own are written out; clang-format then lays them out.
 
     tools/statements.py [--fix] FILE...
 
-Comments, texts and preprocessor lines are left alone, as are declarations and the heads of loops."""
+Comments, texts and preprocessor lines are left alone, as are the heads of loops."""
 
 import re
 import sys
@@ -21,6 +26,8 @@ DECLARATION = re.compile(
     r"(?:const|static|extern|unsigned|signed|struct|union|enum|typedef|_Alignas|_Thread_local|_Static_assert|TPI_THREAD_LOCAL)\b"
     r"|(?!return\b|goto\b)(?:[A-Za-z_]\w*\s+)*[A-Za-z_]\w*(?:\s+\**|\s*\*+\s*)(?:const\s+)?[A-Za-z_]\w*\s*(?:=|,|;|\[|$)"
 )
+DESIGNATOR = re.compile(r"(?:\.\w+|\[[^\]]*\])+\s*=")  # ".name = value" of a list, or of an option
+COUNTS = re.compile(r"\+\+|--")
 COMMENT_BEHIND = re.compile(r"[ \t]*(/\*[^\n]*?\*/)[ \t]*(?=\n)")
 
 
@@ -132,6 +139,36 @@ def chains(code):
             yield at, end, pieces, headed
 
 
+def hidden_chains(code):
+    """Where a chain by commas is in parentheses that are no call's."""
+    for start, end in statements(code):
+        open_brackets = []
+        for i in range(start, end):
+            if code[i] in "([{":
+                word = re.search(r"(\w+|[)\]])\s*$", code[start:i])
+                named = word and word.group(1) not in ("return", "case", "else")
+                open_brackets.append(code[i] == "(" and not named)
+            elif code[i] in ")]}" and open_brackets:
+                open_brackets.pop()
+            elif code[i] == "," and open_brackets and open_brackets[-1]:
+                yield i
+
+
+def side_effects(code):
+    """Where a declaration's initialiser changes another variable."""
+    for start, end in statements(code):
+        at = start + len(code[start:end]) - len(code[start:end].lstrip())
+        if HEAD.match(code, at) or not DECLARATION.match(code[at:end]):
+            continue
+        pieces = parts(code, at, end - 1)
+        for a, b in pieces:
+            _, declares, value = re.sub(r"[=!<>]=", "__", code[a:b]).partition("=")
+            value = DESIGNATOR.sub("", value)
+            if declares and ("=" in value or (len(pieces) > 1 and COUNTS.search(value))):
+                yield at
+                break
+
+
 def choices(code, at, end):
     """How deep choices nest in the expression at that place, by the place where their line begins; and where the
     expression ends."""
@@ -202,6 +239,8 @@ def main():
             code = new
         bare = masked(code)
         faults = [(start, "several statements, chained by commas") for start, _, _, _ in chains(bare)]
+        faults += [(start, "a chain by commas in parentheses") for start in hidden_chains(bare)]
+        faults += [(start, "a declaration that changes another variable") for start in side_effects(bare)]
         faults += [(start, "choices nest three deep on a line") for start in nested_choices(bare)]
         for start, what in sorted(faults):
             print(f"{path}:{code.count(chr(10), 0, start) + 1}: {what}")

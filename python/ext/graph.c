@@ -436,7 +436,8 @@ static bool look_before(tpy_captured *c, attempt *a) {
 }
 
 static entry *prepare(tpy_captured *c, attempt *a, PyObject *all) {
-    entry *e = a->e = PyMem_Calloc(1, sizeof *e);
+    entry *e = PyMem_Calloc(1, sizeof *e);
+    a->e = e;
     if (!e) return (entry *)PyErr_NoMemory();
     e->under = settings_now();
     e->arguments = tpy_tree_of(all, &a->leaves);

@@ -46,6 +46,12 @@ static inline PyObject *tpy_none_or_raise(bool ok) {
     if (!ok) return tpy_raise();
     Py_RETURN_NONE;
 }
+/* For functions that answer with a number: `value`, or -1 with the exception. */
+static inline int tpy_int_or_raise(bool ok, int value) {
+    if (ok) return value;
+    tpy_raise();
+    return -1;
+}
 
 /* ---- dtypes, devices, layouts, sizes (types.c) ---- */
 typedef struct {

@@ -65,7 +65,8 @@ static int64_t add_to(tpi_hook **list, tpi_hook made) {
     hook->context = made.context;
     hook->release = made.release;
     atomic_init(&hook->refs, 1);
-    int64_t handle = hook->handle = atomic_fetch_add(&handles, 1) + 1;
+    const int64_t handle = atomic_fetch_add(&handles, 1) + 1;
+    hook->handle = handle;
     tpi_hook **end = list;
     tpi_weak_lock(list);
     while (*end) end = &(*end)->next;

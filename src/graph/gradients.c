@@ -150,7 +150,8 @@ static bool find_tracked(tp_capture *c) {
         g->tracked[g->ntracked++] = i;
     }
     g->gradients = tpi_graph_memory_take(&g->memory, (size_t)g->ntracked * sizeof *g->gradients);
-    return g->gradients || (tpi_capture_no_memory(c), false);
+    if (!g->gradients) tpi_capture_no_memory(c);
+    return g->gradients;
 }
 
 /* A gradient of ones for each output that has a history: its value does not matter, the steps are the same for any. */

@@ -94,8 +94,9 @@ static float *cleared(job *j, int64_t elements, size_t *bytes) {
 }
 
 static bool finish(job *j) {
-    return !atomic_load(&j->failed) ||
-           (tpi_fail_memory((size_t)j->x_image * sizeof(float), "a convolution's rows"), false);
+    if (!atomic_load(&j->failed)) return true;
+    tpi_fail_memory((size_t)j->x_image * sizeof(float), "a convolution's rows");
+    return false;
 }
 
 static void image_task(int64_t task, void *context) {

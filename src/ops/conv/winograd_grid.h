@@ -117,6 +117,7 @@ static inline void task_done(float *room, int64_t floats) {
 }
 static inline bool succeeded(atomic_size_t *missing) {
     size_t bytes = atomic_load(missing);
-    return !bytes || (tpi_fail_memory(bytes, "a convolution's tiles"), false);
+    if (bytes) tpi_fail_memory(bytes, "a convolution's tiles");
+    return !bytes;
 }
 #endif
