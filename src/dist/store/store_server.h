@@ -3,7 +3,7 @@
  * reason of one that failed. */
 #ifndef TPI_DIST_STORE_SERVER_H
 #define TPI_DIST_STORE_SERVER_H
-#include "dist/job/door.h"
+#include "dist/job/listener.h"
 #include "dist/store/table.h"
 
 enum { TPI_STORE_MAGIC = 0x54505354, TPI_STORE_MOST_KEY = 1 << 20, TPI_STORE_MOST_BYTES = 1 << 30 };

@@ -191,7 +191,7 @@ static tpi_store_server *first_free(const tpi_meeting *m, const char *where, int
         for (int i = 0; i < m->n; i++) {
             if (i) tp_error_clear();
             tpi_store_server *s = tpi_store_server_new(where, m->ports[i], bound);
-            if (s || !tpi_door_in_use()) return s;
+            if (s || !tpi_listener_in_use()) return s;
         }
         if (tpi_now() >= until) break;
         tp_error_clear();
@@ -235,6 +235,6 @@ tp_store *tpi_store_tcp_here(double timeout) {
 tp_store *tpi_store_tcp_at(const char *address, double timeout) {
     tcp_store *t = client_new("", 0, timeout);
     if (!t) return NULL;
-    t->fd = tpi_door_knock(address, TPI_FOR_STORE, tpi_now() + t->store.timeout);
+    t->fd = tpi_connect_proven(address, TPI_FOR_STORE, tpi_now() + t->store.timeout);
     return connected(t);
 }

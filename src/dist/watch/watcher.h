@@ -2,7 +2,7 @@
  * All of it is the thread's own but for what is said to have a lock. */
 #ifndef TPI_DIST_WATCHER_H
 #define TPI_DIST_WATCHER_H
-#include "dist/job/door.h"
+#include "dist/job/listener.h"
 #include "dist/watch/watch.h"
 
 enum {
@@ -46,10 +46,10 @@ typedef struct tpi_watch {
     bool threaded, left;
     atomic_bool closing;
     int wake[2];
-    tpi_door door;     /* of rank 0 */
-    uint64_t number;   /* that tells ranks from those of another job with the same secret */
-    tpi_link server;   /* of ranks other than 0 */
-    tpi_link *clients; /* of rank 0 */
+    tpi_listener listener; /* of rank 0 */
+    uint64_t number;       /* that tells ranks from those of another job with the same secret */
+    tpi_link server;       /* of ranks other than 0 */
+    tpi_link *clients;     /* of rank 0 */
     struct pollfd *polls;
     int nclients, room;
     tpi_ranks *list; /* of rank 0; of others: what they know of rank 0 */

@@ -5,7 +5,7 @@
 #define TPI_CONV_WINOGRAD_GRID_H
 #include <stdatomic.h>
 #include "base/memory.h"
-#include "base/range.h"
+#include "base/min_max.h"
 #include "base/threads.h"
 #include "device/device.h"
 #include "ops/conv/winograd.h"
