@@ -21,22 +21,18 @@ static tp_dataset *digits(const char *folder, const char *set, int64_t most) {
     tp_dataset *all = tp_dataset_mnist(images, labels), *some = NULL;
     if (!all) stop(images);
     if (tp_dataset_count(all) <= most) return all;
-    TP_SCOPE {
-        tp_tensor *first = tp_arange(most);
-        some = first ? tp_dataset_subset(all, tp_ints_view(tp_data(first), most)) : NULL;
-    }
+    TP_SCOPE
+        some = tp_dataset_subset(all, tp_ints_view(tp_data(tp_arange(most)), most));
     tp_dataset_release(all);
     if (!some) stop(images);
     return some;
 }
 
 static tp_module *network(void) { /* (N, 1, 28, 28) -> (N, 10) */
-    tp_module *net = tp_nn_sequential(
-        tp_nn_conv2d(1, 8, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_batch_norm2d(8), tp_nn_relu(),
-        tp_nn_max_pool2d(TP_INTS(2)), tp_nn_conv2d(8, 16, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_batch_norm2d(16),
-        tp_nn_relu(), tp_nn_max_pool2d(TP_INTS(2)), tp_nn_flatten(), tp_nn_linear(784, 10));
-    if (!net) stop("the network");
-    return net;
+    return tp_nn_sequential(tp_nn_conv2d(1, 8, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_batch_norm2d(8), tp_nn_relu(),
+                            tp_nn_max_pool2d(TP_INTS(2)), tp_nn_conv2d(8, 16, TP_INTS(3), .padding = TP_INTS(1)),
+                            tp_nn_batch_norm2d(16), tp_nn_relu(), tp_nn_max_pool2d(TP_INTS(2)), tp_nn_flatten(),
+                            tp_nn_linear(784, 10));
 }
 
 static void train(tp_module *net, tp_dataset *data, int epochs) {

@@ -12,6 +12,7 @@ With --fix, chains that are statements on their own are written out; clang-forma
 
 Comments, texts and preprocessor lines are left alone, as are the heads of loops."""
 
+import functools
 import re
 import sys
 
@@ -28,6 +29,8 @@ DECLARATION = re.compile(
 )
 DESIGNATOR = re.compile(r"(?:\.\w+|\[[^\]]*\])+\s*=")  # ".name = value" of a list, or of an option
 COUNTS = re.compile(r"\+\+|--")
+BRACKETS = re.compile(r"[()\[\]{},]")
+NAME_BEFORE = re.compile(r"(\w+|[)\]])\s*\Z")
 COMMENT_BEHIND = re.compile(r"[ \t]*(/\*[^\n]*?\*/)[ \t]*(?=\n)")
 
 
@@ -52,25 +55,40 @@ def closing(code, at):
     return at
 
 
+def before(code, at):
+    """The place behind the last character before `at` that is not white space."""
+    while at and code[at - 1].isspace():
+        at -= 1
+    return at
+
+
 def opens_block(code, at):
     """Does the brace at that place open a block, and not a list of values?"""
-    before = code[:at].rstrip()
-    if before.endswith(")"):
-        depth, i = 0, len(before)
-        while i and (depth or i == len(before)):
+    end = before(code, at)
+    last = code[end - 1 : end]
+    if last == ")":
+        depth, i = 0, end
+        while i and (depth or i == end):
             i -= 1
-            depth += (before[i] == ")") - (before[i] == "(")
-        word = re.search(r"[A-Za-z_]\w*$", before[:i].rstrip())
+            depth += (code[i] == ")") - (code[i] == "(")
+        i = before(code, i)
+        word = re.search(r"[A-Za-z_]\w*$", code[max(0, i - 80) : i])
         return bool(word) and word.group(0) not in ("return", "sizeof", "case")
-    if before.endswith(":"):
-        return not re.search(r"\?[^;{}]*:$", before[-200:])
-    return not before.endswith(tuple("=,([&|?]"))
+    if last == ":":
+        return not re.search(r"\?[^;{}]*:$", code[max(0, end - 200) : end])
+    return last == "" or last not in "=,([&|?]"
 
 
+@functools.lru_cache(maxsize=1)  # several searches go through one file
 def statements(code):
     """Where each statement that ends in a semicolon begins and ends, inside of functions."""
+    return list(each_statement(code))
+
+
+def each_statement(code):
     braces, parentheses, start, declares = [], 0, 0, False
-    for i, c in enumerate(code):
+    for mark in re.finditer(r"[()\[\]{};]", code):
+        c, i = mark.group(), mark.start()
         if c in "([":
             parentheses += 1
         elif c in ")]":
@@ -84,9 +102,9 @@ def statements(code):
                 braces.append(("list", parentheses))
                 parentheses = 1 << 20
         elif c == "}" and braces:
-            kind, before = braces.pop()
+            kind, outside = braces.pop()
             if kind == "list":
-                parentheses = before
+                parentheses = outside
             else:
                 start = i + 1
                 declares = kind == "type"  # what follows a type's brace are the names of its variables
@@ -133,6 +151,8 @@ def chains(code):
         at += len(code[at:end]) - len(code[at:end].lstrip())
         if re.match(r"do\b|__attribute__|__asm__", code[at:end]) or DECLARATION.match(code[at:end]):
             continue
+        if code.find(",", at, end) < 0:
+            continue
         value = at + 6 if re.match(r"return\b", code[at:end]) else at
         pieces = parts(code, value, end - 1)
         if len(pieces) > 1:
@@ -143,20 +163,23 @@ def hidden_chains(code):
     """Where a chain by commas is in parentheses that are no call's."""
     for start, end in statements(code):
         open_brackets = []
-        for i in range(start, end):
-            if code[i] in "([{":
-                word = re.search(r"(\w+|[)\]])\s*$", code[start:i])
+        for mark in BRACKETS.finditer(code, start, end):
+            c, i = mark.group(), mark.start()
+            if c in "([{":
+                word = NAME_BEFORE.search(code, max(start, i - 80), i)
                 named = word and word.group(1) not in ("return", "case", "else")
-                open_brackets.append(code[i] == "(" and not named)
-            elif code[i] in ")]}" and open_brackets:
-                open_brackets.pop()
-            elif code[i] == "," and open_brackets and open_brackets[-1]:
+                open_brackets.append(c == "(" and not named)
+            elif c == "," and open_brackets and open_brackets[-1]:
                 yield i
+            elif c != "," and open_brackets:
+                open_brackets.pop()
 
 
 def side_effects(code):
     """Where a declaration's initialiser changes another variable."""
     for start, end in statements(code):
+        if code.count("=", start, end) < 2 and not COUNTS.search(code, start, end):
+            continue
         at = start + len(code[start:end]) - len(code[start:end].lstrip())
         if HEAD.match(code, at) or not DECLARATION.match(code[at:end]):
             continue
@@ -198,7 +221,7 @@ def nested_choices(code):
     """Where lines begin on which choices nest three deep."""
     found = set()
     for at, end in statements(code):
-        while at < end:
+        while at < end and code.count("?", at, end) > 2:
             deep, at = choices(code, at, end)
             found.update(line + 1 for line, depth in deep.items() if depth > 2)
             at += 1
