@@ -272,7 +272,7 @@ bool tp_node_remove_hook(tp_node *node, int64_t handle) {
     return tpi_refuse(TP_ERR_VALUE, "argument 'handle': the node has no hook with the handle %lld", (long long)handle);
 }
 
-/* ---- What goes with a tensor ---- */
+/* ---- Visiting what a tensor's hooks hold ---- */
 
 static void visit_list(tpi_hook **list, tp_context_visitor visit, void *arg) {
     tpi_weak_lock(list);

@@ -1,7 +1,7 @@
-/* Gradients while a capture goes on: what a backward inside of it does to leaves, what the program does to .grad, and,
- * at the end, the backward of the results. A leaf's gradient is a value that each run looks up in the leaf when a step
- * reads it, for it may be another tensor every time; whether there was one when the program looked is checked before
- * each run. */
+/* Gradients during a capture: what a backward inside of it does to leaves, what the program does to .grad, and, at the
+ * end, the backward of the results. A leaf's gradient is a value that each run looks up in the leaf when a step reads
+ * it, for it may be another tensor every time; whether there was one when the program looked is checked before each
+ * run. */
 #include "autograd/tape.h"
 #include "graph/capture.h"
 

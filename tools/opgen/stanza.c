@@ -37,7 +37,7 @@ const type_info types[T_COUNT] = {
     [T_LAYOUT] = {"layout?", "tp_layout", "TP_PRESERVE", 'L', "layout"},
     [T_GENERATOR] = {"Generator?", "tp_generator *", "NULL", 'g', "generator"},
 };
-/* What stands between a C type and a name: nothing after a star. */
+/* The space between a C type and a name: none after a star. */
 const char *space(type t) { return types[t].c[strlen(types[t].c) - 1] == '*' ? "" : " "; }
 
 const char *kind_names[] = {"map", "fold", "scan", "view", "compose", "compose", "native", "native"};

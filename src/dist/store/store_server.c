@@ -222,7 +222,7 @@ static bool take_body(tpi_store_server *s, client *c, ssize_t *n) { /* false: th
     return true;
 }
 
-/* Takes what has arrived, up to a turn's worth. False if the client is gone, or is none. */
+/* Reads what has arrived, up to a turn's worth. False if the client is gone, or does not speak the protocol. */
 static bool take(tpi_store_server *s, client *c) {
     for (size_t taken = 0; !is_whole(c) && taken < TURN;) {
         ssize_t n;

@@ -23,7 +23,7 @@ typedef struct tpi_head {
     uint32_t kind, bytes;
 } tpi_head;
 
-typedef struct tpi_link { /* a connection, and what has come of its next message */
+typedef struct tpi_link { /* a connection, and the part of its next message that was received */
     int fd, rank;         /* rank -1: it has not said hello */
     char *in;
     size_t have, room;

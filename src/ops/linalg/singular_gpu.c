@@ -9,7 +9,7 @@
 
 static const tpi_gpu_site jacobi_site = {"jacobi.gpu.h", "jacobi"};
 
-/* A = left right^H, up to what stands between: left has columns U diag(S), right is V; S in no order. */
+/* A = left right^H: left has the columns U diag(S), right is V; S in no order. */
 typedef struct singular {
     tp_tensor *left, *right, *values;
 } singular;
