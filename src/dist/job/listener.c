@@ -107,10 +107,6 @@ struct tpi_stranger {
     tpi_proof proof;
 };
 
-static _Thread_local bool in_use;
-
-bool tpi_listener_in_use(void) { return in_use; }
-
 /* All of the addresses, at one port; how many, -1 and errno if one that is this machine's fails. */
 static int listen_at_all(tpi_listener *d, const char *where, int port, int *bound) {
     char text[TPI_LISTEN_BYTES], *rest = NULL;
@@ -135,7 +131,6 @@ static void close_sockets(tpi_listener *d) {
 }
 
 bool tpi_listener_open(tpi_listener *d, tpi_purpose purpose, const char *where, int port, int *bound) {
-    in_use = false;
     *d = (tpi_listener){.purpose = purpose};
     if (!tpi_job_key(&d->key) || !(d->strangers = tpi_malloc(sizeof *d->strangers * TPI_MOST_STRANGERS))) return false;
     tpi_net_more_descriptors();
@@ -145,10 +140,11 @@ bool tpi_listener_open(tpi_listener *d, tpi_purpose purpose, const char *where, 
         close_sockets(d);
         if (port || errno != EADDRINUSE) break;
     }
-    in_use = errno == EADDRINUSE;
+    d->in_use = errno == EADDRINUSE;
     const char *advice =
-        in_use ? " (by another program, or by rank 0 of another job); MASTER_PORT, the same on all ranks, names another"
-               : "";
+        d->in_use
+            ? " (by another program, or by rank 0 of another job); MASTER_PORT, the same on all ranks, names another"
+            : "";
     return tpi_refuse(TP_ERR_IO,
                       "The server socket has failed to listen on any local network address. port: %d: cannot listen on "
                       "port %d of host %s: %s%s (at %s)",

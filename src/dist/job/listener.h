@@ -35,11 +35,11 @@ typedef struct tpi_listener {
     int nstrangers, polled;
     double rests;  /* until then nobody is let in: the process has no descriptors left */
     bool reported; /* that somebody was refused */
+    bool in_use;   /* why tpi_listener_open failed: the port is taken */
 } tpi_listener;
 
 bool tpi_listener_open(tpi_listener *listener, tpi_purpose purpose, const char *where, int port,
                        int *bound); /* false with an error; close it in any case */
-bool tpi_listener_in_use(void);     /* did the last tpi_listener_open of this thread fail because the port is taken? */
 void tpi_listener_close(tpi_listener *listener);
 /* What to wait for, up to TPI_LISTENER_POLLS; how many. */
 int tpi_listener_polls(tpi_listener *listener, struct pollfd *polls);

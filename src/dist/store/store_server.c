@@ -332,13 +332,14 @@ void tpi_store_server_free(tpi_store_server *s) {
     server_free(s);
 }
 
-tpi_store_server *tpi_store_server_new(const char *where, int port, int *bound) {
+tpi_store_server *tpi_store_server_new(const char *where, int port, int *bound, bool *in_use) {
     tpi_store_server *s = tpi_malloc(sizeof *s);
     if (!s) return NULL;
     *s = (tpi_store_server){.wake = {-1, -1}};
     s->table.most = setting("TAPER_STORE_BYTES", (size_t)1 << 30);
     s->table.most_value = setting("TAPER_STORE_VALUE_BYTES", (size_t)256 << 20);
     bool ok = make_room(s) && tpi_listener_open(&s->listener, TPI_FOR_STORE, where, port, bound);
+    if (in_use) *in_use = s->listener.in_use;
     if (ok) s->port = *bound;
     if (ok && pipe2(s->wake, O_CLOEXEC) < 0) ok = tpi_refuse(TP_ERR_IO, "cannot make a pipe: %s", strerror(errno));
     int error = ok ? pthread_create(&s->thread, NULL, server_main, s) : 0;

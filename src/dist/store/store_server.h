@@ -18,6 +18,7 @@ typedef struct tpi_store_reply {
 } tpi_store_reply;
 
 typedef struct tpi_store_server tpi_store_server;
-tpi_store_server *tpi_store_server_new(const char *where, int port, int *bound); /* NULL with an error */
+/* NULL with an error. in_use: was it that the port is taken? May be NULL. */
+tpi_store_server *tpi_store_server_new(const char *where, int port, int *bound, bool *in_use);
 void tpi_store_server_free(tpi_store_server *server);
 #endif
