@@ -48,7 +48,14 @@ function(taper_register name timeout)
     if(name MATCHES "^long/")
         set_tests_properties(${name} PROPERTIES LABELS long)
     endif()
+    if(name IN_LIST begin_early)
+        set_tests_properties(${name} PROPERTIES COST 20)
+    endif()
 endfunction()
+
+# The longest ones begin first, so that none of them is left alone at the end. After a run ctest knows by itself.
+set(begin_early adding_an_operator capi_compile gpu_natives gpu_kernels python/fuzz python/launch python/nccl python/pages python/parity
+    python/run python/same_bits python/stubs python/torch_install python/train python/xpu_training)
 
 # Tests of code that is compiled once per instruction set run at each level, as NAME@LEVEL; at_level skips those that this processor lacks.
 set(levels base avx2 avx512)
