@@ -83,7 +83,11 @@ class FakeTensor(taper.Tensor):
 
 
 _READS = frozenset(("_local_scalar_dense", "equal", "item"))
-_TABLE_NAMES = {"_unique2": "unique"}  # aten's name -> the tables'
+_TABLE_NAMES = {  # aten's name -> the operator of the tables that does it, or its part that reads values
+    "_unique2": "unique",
+    "index.Tensor": "index",
+    "repeat_interleave.self_Tensor": "repeat_interleave.Tensor",
+}
 
 
 def _shape_follows_values(func, given):
