@@ -48,7 +48,14 @@ function(taper_register name timeout)
     if(name MATCHES "^long/")
         set_tests_properties(${name} PROPERTIES LABELS long)
     endif()
+    if(name IN_LIST begin_early)
+        set_tests_properties(${name} PROPERTIES COST 20)
+    endif()
 endfunction()
+
+# The longest ones begin first, so that none of them is left alone at the end. After a run ctest knows by itself.
+set(begin_early adding_an_operator capi_compile gpu_natives gpu_kernels python/fuzz python/launch python/nccl python/pages python/parity
+    python/run python/same_bits python/stubs python/torch_install python/train python/xpu_training)
 
 # Tests of code that is compiled once per instruction set run at each level, as NAME@LEVEL; at_level skips those that this processor lacks.
 set(levels base avx2 avx512)
@@ -87,6 +94,26 @@ foreach(file ${test_files})
         taper_register(${name} 3600)
     endif()
 endforeach()
+
+# C++ programs on the public headers, for cpp_test.sh and cpp_examples_test.sh: built here, all at once and only when something changed.
+check_language(CXX)
+if(CMAKE_CXX_COMPILER AND NOT TAPER_SANITIZE)
+    enable_language(CXX)
+    file(GLOB cpp_programs RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS tests/cpp/*.cpp examples/cpp/*.cpp)
+    foreach(source ${cpp_programs})
+        get_filename_component(name ${source} NAME_WE)
+        get_filename_component(folder ${source} DIRECTORY)
+        string(REPLACE "/" "_" target "${folder}_${name}")
+        add_executable(${target} EXCLUDE_FROM_ALL ${source})
+        target_include_directories(${target} PRIVATE include/taper/libtorch include ${TAPER_GENERATED}/include)
+        target_compile_options(${target} PRIVATE -std=c++17 -Wall -Wextra -Werror -UNDEBUG -O$<IF:$<STREQUAL:${folder},examples/cpp>,1,0>
+            $<$<STREQUAL:${name},no_exceptions>:-fno-exceptions>)
+        target_link_libraries(${target} PRIVATE taper Threads::Threads)
+        add_dependencies(${target} taper_generated)
+        set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder})
+        add_dependencies(tests ${target})
+    endforeach()
+endif()
 
 if(TAPER_PYTHON)
     file(GLOB python_tests CONFIGURE_DEPENDS tests/python/test_*.py)

@@ -21,20 +21,18 @@ static tp_dataset *digits(const char *folder, const char *set, int64_t most) {
     tp_dataset *all = tp_dataset_mnist(images, labels), *some = NULL;
     if (!all) stop(images);
     if (tp_dataset_count(all) <= most) return all;
-    TP_SCOPE {
-        tp_tensor *first = tp_arange(most);
-        some = first ? tp_dataset_subset(all, tp_ints_view(tp_data(first), most)) : NULL;
-    }
+    TP_SCOPE
+        some = tp_dataset_subset(all, tp_ints_view(tp_data(tp_arange(most)), most));
     tp_dataset_release(all);
-    return some ? some : (stop(images), NULL);
+    if (!some) stop(images);
+    return some;
 }
 
 static tp_module *network(void) { /* (N, 1, 28, 28) -> (N, 10) */
-    tp_module *net = tp_nn_sequential(
-        tp_nn_conv2d(1, 8, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_batch_norm2d(8), tp_nn_relu(),
-        tp_nn_max_pool2d(TP_INTS(2)), tp_nn_conv2d(8, 16, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_batch_norm2d(16),
-        tp_nn_relu(), tp_nn_max_pool2d(TP_INTS(2)), tp_nn_flatten(), tp_nn_linear(784, 10));
-    return net ? net : (stop("the network"), NULL);
+    return tp_nn_sequential(tp_nn_conv2d(1, 8, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_batch_norm2d(8), tp_nn_relu(),
+                            tp_nn_max_pool2d(TP_INTS(2)), tp_nn_conv2d(8, 16, TP_INTS(3), .padding = TP_INTS(1)),
+                            tp_nn_batch_norm2d(16), tp_nn_relu(), tp_nn_max_pool2d(TP_INTS(2)), tp_nn_flatten(),
+                            tp_nn_linear(784, 10));
 }
 
 static void train(tp_module *net, tp_dataset *data, int epochs) {
@@ -82,7 +80,8 @@ static tp_module *save_and_load(tp_module *net, const char *path) {
 /* Margins are cut, and three by two pixels make a letter: (N, 1, 8, 10). */
 static void show(tp_tensor *images, tp_tensor *said, tp_tensor *labels) {
     tp_tensor *small = tp_avg_pool2d(tp_narrow(tp_narrow(images, 2, 2, 24), 3, 4, 20), TP_INTS(3, 2));
-    const float *shade = small ? tp_data(small) : (stop("showing"), NULL);
+    if (!small) stop("showing");
+    const float *shade = tp_data(small);
     const int64_t *answer = tp_data(said), *truth = tp_data(labels);
     for (int64_t first = 0; first < SHOWN; first += 6) {
         for (int row = 0; row < 8; row++, putchar('\n'))

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Follows docs/adding-an-operator.md to the letter in a scratch copy: its stanza goes into the tables, its program must print what the page
 # says, the tests that loop over the table must pick the operator up and pass; and a stanza without a derivative must be refused.
-# Only the new family and the registry are compiled; everything else comes from the build.
+# Only the new family, the registry and the kernels' texts are compiled; everything else comes from the build. The GPU kernel runs where there
+# is OpenCL.
 set -eu
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -46,12 +47,13 @@ for test in values gradient forms; do
     TAPER_TEST_OP=bump ./test_$test > log 2>&1 || { cat log; fail "operators_${test}_test fails for the new operator"; }
 done
 
-# The second half: an operator with a function of its own. Its blocks are between lines of ~~~; the kernel's text is not compiled here.
+# The second half: an operator with a function of its own. Its blocks are between lines of ~~~.
 native() { awk -v which="$1" '/^~~~/ {if (on) {on = 0} else {on = 1; n++}; next} on && n == which' "$page"; }
 native 1 > tables/rotate.op
 native 2 > rotate.c
 native 3 > rotate_gpu.c
-for part in tables/rotate.op rotate.c rotate_gpu.c; do test -s $part || fail "the page has no block for $part"; done
+native 4 > rotate.gpu.h
+for part in tables/rotate.op rotate.c rotate_gpu.c rotate.gpu.h; do test -s $part || fail "the page has no block for $part"; done
 "$opgen" --out generated tables/*.op || fail "opgen refused the native stanza"
 rm -f native_*.o
 for part in generated/bump_glue generated/bump_texts generated/rotate_glue generated/registry generated/samples rotate rotate_gpu; do
@@ -77,6 +79,15 @@ for test in values gradient forms; do
         fail "operators_${test}_test does not build with the native operator"
     TAPER_TEST_OP=rotate_pairs ./test_$test > log 2>&1 || { cat log; fail "operators_${test}_test fails for the native operator"; }
 done
+texts=$(printf '%s;' "$TAPER_SOURCE_DIR"/src/device/gpu/kernels/*.h "$TAPER_SOURCE_DIR"/src/device/element/*.h \
+    "$TAPER_SOURCE_DIR"/src/ops/*/*.gpu.h "$TAPER_SOURCE_DIR"/src/optim/*.gpu.h)rotate.gpu.h
+cmake -DOUT="$scratch/kernel_texts.c" "-DFILES=$texts" -P "$TAPER_SOURCE_DIR/cmake/Embed.cmake"
+for part in operators_device_test processors_as_xpu; do $cc $flags -c "$TAPER_SOURCE_DIR/tests/$part.c" -o device_$part.o; done
+$cc $flags device_*.o kernel_texts.c support_*.o native_*.o kernels_*.o "$TAPER_BUILD_DIR/libtaper_test_support.a" $libraries -lcmocka -o test_device ||
+    fail "operators_device_test does not build with the native operator"
+# Compiled anew: the cache of programs is the user's.
+TAPER_CACHE=$scratch/cache TAPER_TEST_OP=rotate_pairs TAPER_TEST_DEVICE=xpu TAPER_HOST_DETOURS=error ./test_device > log 2>&1 ||
+    [ $? = 77 ] || { cat log; fail "the GPU kernel of the native operator fails"; }
 rm tables/rotate.op
 
 grep -v ' grad ' tables/bump.op > tables/bump.new && mv tables/bump.new tables/bump.op

@@ -1,5 +1,5 @@
 /* Automatic mixed precision from C: regions, the casts that the tables ask for, the tape through them, kept casts,
- * unscaled gradients; and profiles, which enter operators by the same door. */
+ * unscaled gradients; and profiles, which enter operators by the same way. */
 #include <pthread.h>
 #include <taper/amp.h>
 #include <taper/profile.h>

@@ -53,7 +53,12 @@ static struct {
 static int nblocks, peers[DEVICES][DEVICES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local int current = -1;
-#define LOCKED(expression) (pthread_mutex_lock(&lock), expression, pthread_mutex_unlock(&lock))
+#define LOCKED(statement)            \
+    do {                             \
+        pthread_mutex_lock(&lock);   \
+        statement;                   \
+        pthread_mutex_unlock(&lock); \
+    } while (0)
 
 /* ---- What tests ask ---- */
 int fake_cuda_peers(int from, int to) { return peers[from][to]; }
@@ -299,7 +304,10 @@ int cuEventCreate(void **e, unsigned flags) {
     event *made = calloc(1, sizeof *made);
     made->device = current;
     *e = made;
-    LOCKED((made->next = events, events = made));
+    pthread_mutex_lock(&lock);
+    made->next = events;
+    events = made;
+    pthread_mutex_unlock(&lock);
     return OK;
 }
 int cuEventDestroy_v2(void *e) {
@@ -309,7 +317,11 @@ int cuEventDestroy_v2(void *e) {
 int cuEventRecord(void *e, void *s) {
     event *of = e;
     if (current < 0 || of->device != stream_of(s)->device) return INVALID_HANDLE;
-    LOCKED((of->where = stream_of(s), put(of->where, (op){.what = RECORD, .event = of, .time = ++of->recorded})));
+    pthread_mutex_lock(&lock);
+    of->where = stream_of(s);
+    of->recorded++;
+    put(of->where, (op){.what = RECORD, .event = of, .time = of->recorded});
+    pthread_mutex_unlock(&lock);
     return OK;
 }
 int cuEventQuery(void *e) { return ((event *)e)->done < ((event *)e)->recorded ? NOT_READY : OK; }

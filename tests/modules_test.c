@@ -46,8 +46,9 @@ static void test_mlp_trains(void **state) {
 
 /* A Sequential gives the bits of its layers' operators one by one: values, gradients, and gradients of those. */
 static tp_tensor *layers_by_hand(tp_state all, tp_tensor *x, int64_t layers, bool head, bool bias) {
-    for (int64_t l = 0, at = 0; l < layers; l++) {
-        tp_tensor *w = all.tensors[at++], *b = bias ? all.tensors[at++] : NULL;
+    const int64_t each = bias ? 2 : 1; /* tensors of a layer */
+    for (int64_t l = 0; l < layers; l++) {
+        tp_tensor *w = all.tensors[each * l], *b = bias ? all.tensors[each * l + 1] : NULL;
         x = tp_linear(x, w, .bias = b);
         if (l + 1 < layers || !head) x = tp_relu(x);
     }

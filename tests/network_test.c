@@ -127,7 +127,8 @@ static void strangers_stay_outside(void **state) {
     int port = tp_store_port(s), silent = connect_raw(port), old = connect_raw(port), none = connect_raw(port),
         guess = connect_raw(port);
     tpi_key no_key = {0}, other = {.known = true, .bytes = {1}};
-    assert_true(send(old, "\x54\x53\x50\x54\1\0\0\0", 8, MSG_NOSIGNAL) == 8); /* a request, as if there were no door */
+    assert_true(send(old, "\x54\x53\x50\x54\1\0\0\0", 8, MSG_NOSIGNAL) ==
+                8); /* a request, as if no proof were asked for */
     assert_true(is_closed(old));
     assert_int_equal(tpi_prove(none, TPI_FOR_STORE, &no_key, tpi_now() + 10), TPI_NO_SECRET_HERE);
     assert_true(is_closed(none));
@@ -344,7 +345,7 @@ static void a_quota(void **state) {
     tp_store_release(s);
 }
 
-/* More of them than the door has room for, all silent: a rank still gets in. */
+/* More of them than the listener has room for, all silent: a rank still gets in. */
 static void a_crowd_at_the_door(void **state) {
     (void)state;
     enum { CROWD = TPI_MOST_STRANGERS + 100 };

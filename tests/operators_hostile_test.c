@@ -177,8 +177,16 @@ static bool exchange(int which, const char *type, tp_value *value, tp_tensor **o
     }
     if (!strncmp(type, "int[", 4))
         return hostile_list(which, value->kind == TP_K_INTS ? value->as.ints : TP_INTS(1, 1), value);
-    if (!strncmp(type, "str", 3)) return which < STRINGS && (*value = tp_value_string(hostile_strings[which]), true);
-    if (!strncmp(type, "dtype", 5)) return which < 20 && (*value = tp_value_dtype((tp_dtype)(which - 3)), true);
+    if (!strncmp(type, "str", 3)) {
+        if (which >= STRINGS) return false;
+        *value = tp_value_string(hostile_strings[which]);
+        return true;
+    }
+    if (!strncmp(type, "dtype", 5)) {
+        if (which >= 20) return false;
+        *value = tp_value_dtype((tp_dtype)(which - 3));
+        return true;
+    }
     return which < NUMBERS && hostile_number(which, value);
 }
 

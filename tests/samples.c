@@ -11,7 +11,8 @@ const char *const variant_names[VARIANTS] = {"plain", "transposed", "stepped", "
 
 /* ---- Numbers: a small generator of our own, so that values depend on the sample's text alone ---- */
 static uint64_t mix(uint64_t *state) { /* splitmix64 */
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    *state += 0x9e3779b97f4a7c15u;
+    uint64_t z = *state;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return z ^ z >> 31;

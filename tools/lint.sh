@@ -26,14 +26,30 @@ if [ "${1:-}" = --fix ]; then
     "$tools/ruff" format --quiet .
     "$tools/ruff" check --quiet --fix .
 fi
-bad=0
-"$tools/clang-format" --dry-run --Werror "${c[@]}" 2>&1 | grep -E 'error:' | cut -d: -f1,2 | sort -u | sed 's/$/: not laid out as .clang-format says; tools\/lint.sh --fix does it/' | head -40 && bad=1
-"$tools/python" tools/statements.py "${written_out[@]}" || bad=1
-"$tools/python" tools/pages.py "${pages[@]}" || bad=1
-long=$(awk 'length > 120 && !/clang-format|_Generic|TP_NUMBER_CASES_|TP_BLOCK_/ { print FILENAME ":" FNR ": longer than 120 columns" }' "${c[@]}")
-[ -z "$long" ] || { echo "$long"; bad=1; }
-"$tools/ruff" format --quiet --check . || bad=1
-"$tools/ruff" check --quiet --output-format concise . || bad=1
-"$tools/shellcheck" --severity warning "${scripts[@]}" || bad=1
-[ $bad = 0 ] && echo "lint: ${#c[@]} C files, ${#scripts[@]} scripts, ${#pages[@]} pages and the Python files are as they should be"
-exit $bad
+# The tools run side by side, each with its own part of what is printed.
+said=$(mktemp -d)
+trap 'rm -rf "$said"' EXIT
+tool() { # tool NAME COMMAND...: in the background; said/NAME has what it prints, said/NAME.bad is there if it fails
+    local name=$1
+    shift
+    { "$@" > "$said/$name" 2>&1 || touch "$said/$name.bad"; } &
+}
+layout() {
+    printf '%s\0' "${c[@]}" | xargs -0 -n 60 -P "$(nproc)" "$tools/clang-format" --dry-run --Werror > "$said/raw" 2>&1 && return
+    grep -E 'error:' "$said/raw" | cut -d: -f1,2 | sort -u | sed 's/$/: not laid out as .clang-format says; tools\/lint.sh --fix does it/' | head -40
+    return 1
+}
+columns() {
+    ! awk 'length > 120 && !/clang-format|_Generic|TP_NUMBER_CASES_|TP_BLOCK_/ { print FILENAME ":" FNR ": longer than 120 columns" }' "${c[@]}" | grep .
+}
+tool layout layout
+tool statements "$tools/python" tools/statements.py "${written_out[@]}"
+tool shellcheck "$tools/shellcheck" --severity warning "${scripts[@]}"
+tool pages "$tools/python" tools/pages.py "${pages[@]}"
+tool columns columns
+tool ruff_format "$tools/ruff" format --quiet --check .
+tool ruff "$tools/ruff" check --quiet --output-format concise .
+wait
+cat "$said"/{layout,statements,pages,columns,ruff_format,ruff,shellcheck}
+if ls "$said"/*.bad > /dev/null 2>&1; then exit 1; fi
+echo "lint: ${#c[@]} C files, ${#scripts[@]} scripts, ${#pages[@]} pages and the Python files are as they should be"

@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
-"""Finds statements of C that are chained by commas ("a = 1, b = 2;", "return free(p), NULL;"), and lines on which a choice
-holds a choice that holds a choice ("a ? b : c ? d : e ? f : g"): CONTRIBUTING.md wants one statement a line. With --fix
-chains are written out; clang-format then lays them out.
+"""Finds what hides a statement inside of another in C: CONTRIBUTING.md wants one statement a line.
+
+- chains by commas, on their own ("a = 1, b = 2;", "return free(p), NULL;") and in parentheses ("ok ? p : (free(p), NULL)")
+- declarations with side effects: an initialiser that assigns ("entry *e = a->e = make();"), or that counts in a
+  declaration of several variables ("int a = b[n++], c = n;")
+- lines on which a choice holds a choice that holds a choice ("a ? b : c ? d : e ? f : g")
+
+With --fix, chains that are statements on their own are written out; clang-format then lays them out.
 
     tools/statements.py [--fix] FILE...
 
-Comments, texts and preprocessor lines are left alone, as are declarations and the heads of loops."""
+Comments, texts and preprocessor lines are left alone, as are the heads of loops."""
 
+import functools
 import re
 import sys
 
@@ -21,6 +27,10 @@ DECLARATION = re.compile(
     r"(?:const|static|extern|unsigned|signed|struct|union|enum|typedef|_Alignas|_Thread_local|_Static_assert|TPI_THREAD_LOCAL)\b"
     r"|(?!return\b|goto\b)(?:[A-Za-z_]\w*\s+)*[A-Za-z_]\w*(?:\s+\**|\s*\*+\s*)(?:const\s+)?[A-Za-z_]\w*\s*(?:=|,|;|\[|$)"
 )
+DESIGNATOR = re.compile(r"(?:\.\w+|\[[^\]]*\])+\s*=")  # ".name = value" of a list, or of an option
+COUNTS = re.compile(r"\+\+|--")
+BRACKETS = re.compile(r"[()\[\]{},]")
+NAME_BEFORE = re.compile(r"(\w+|[)\]])\s*\Z")
 COMMENT_BEHIND = re.compile(r"[ \t]*(/\*[^\n]*?\*/)[ \t]*(?=\n)")
 
 
@@ -45,25 +55,40 @@ def closing(code, at):
     return at
 
 
+def before(code, at):
+    """The place behind the last character before `at` that is not white space."""
+    while at and code[at - 1].isspace():
+        at -= 1
+    return at
+
+
 def opens_block(code, at):
     """Does the brace at that place open a block, and not a list of values?"""
-    before = code[:at].rstrip()
-    if before.endswith(")"):
-        depth, i = 0, len(before)
-        while i and (depth or i == len(before)):
+    end = before(code, at)
+    last = code[end - 1 : end]
+    if last == ")":
+        depth, i = 0, end
+        while i and (depth or i == end):
             i -= 1
-            depth += (before[i] == ")") - (before[i] == "(")
-        word = re.search(r"[A-Za-z_]\w*$", before[:i].rstrip())
+            depth += (code[i] == ")") - (code[i] == "(")
+        i = before(code, i)
+        word = re.search(r"[A-Za-z_]\w*$", code[max(0, i - 80) : i])
         return bool(word) and word.group(0) not in ("return", "sizeof", "case")
-    if before.endswith(":"):
-        return not re.search(r"\?[^;{}]*:$", before[-200:])
-    return not before.endswith(tuple("=,([&|?]"))
+    if last == ":":
+        return not re.search(r"\?[^;{}]*:$", code[max(0, end - 200) : end])
+    return last == "" or last not in "=,([&|?]"
 
 
+@functools.lru_cache(maxsize=1)  # several searches go through one file
 def statements(code):
     """Where each statement that ends in a semicolon begins and ends, inside of functions."""
+    return list(each_statement(code))
+
+
+def each_statement(code):
     braces, parentheses, start, declares = [], 0, 0, False
-    for i, c in enumerate(code):
+    for mark in re.finditer(r"[()\[\]{};]", code):
+        c, i = mark.group(), mark.start()
         if c in "([":
             parentheses += 1
         elif c in ")]":
@@ -77,9 +102,9 @@ def statements(code):
                 braces.append(("list", parentheses))
                 parentheses = 1 << 20
         elif c == "}" and braces:
-            kind, before = braces.pop()
+            kind, outside = braces.pop()
             if kind == "list":
-                parentheses = before
+                parentheses = outside
             else:
                 start = i + 1
                 declares = kind == "type"  # what follows a type's brace are the names of its variables
@@ -126,10 +151,45 @@ def chains(code):
         at += len(code[at:end]) - len(code[at:end].lstrip())
         if re.match(r"do\b|__attribute__|__asm__", code[at:end]) or DECLARATION.match(code[at:end]):
             continue
+        if code.find(",", at, end) < 0:
+            continue
         value = at + 6 if re.match(r"return\b", code[at:end]) else at
         pieces = parts(code, value, end - 1)
         if len(pieces) > 1:
             yield at, end, pieces, headed
+
+
+def hidden_chains(code):
+    """Where a chain by commas is in parentheses that are no call's."""
+    for start, end in statements(code):
+        open_brackets = []
+        for mark in BRACKETS.finditer(code, start, end):
+            c, i = mark.group(), mark.start()
+            if c in "([{":
+                word = NAME_BEFORE.search(code, max(start, i - 80), i)
+                named = word and word.group(1) not in ("return", "case", "else")
+                open_brackets.append(c == "(" and not named)
+            elif c == "," and open_brackets and open_brackets[-1]:
+                yield i
+            elif c != "," and open_brackets:
+                open_brackets.pop()
+
+
+def side_effects(code):
+    """Where a declaration's initialiser changes another variable."""
+    for start, end in statements(code):
+        if code.count("=", start, end) < 2 and not COUNTS.search(code, start, end):
+            continue
+        at = start + len(code[start:end]) - len(code[start:end].lstrip())
+        if HEAD.match(code, at) or not DECLARATION.match(code[at:end]):
+            continue
+        pieces = parts(code, at, end - 1)
+        for a, b in pieces:
+            _, declares, value = re.sub(r"[=!<>]=", "__", code[a:b]).partition("=")
+            value = DESIGNATOR.sub("", value)
+            if declares and ("=" in value or (len(pieces) > 1 and COUNTS.search(value))):
+                yield at
+                break
 
 
 def choices(code, at, end):
@@ -161,7 +221,7 @@ def nested_choices(code):
     """Where lines begin on which choices nest three deep."""
     found = set()
     for at, end in statements(code):
-        while at < end:
+        while at < end and code.count("?", at, end) > 2:
             deep, at = choices(code, at, end)
             found.update(line + 1 for line, depth in deep.items() if depth > 2)
             at += 1
@@ -202,6 +262,8 @@ def main():
             code = new
         bare = masked(code)
         faults = [(start, "several statements, chained by commas") for start, _, _, _ in chains(bare)]
+        faults += [(start, "a chain by commas in parentheses") for start in hidden_chains(bare)]
+        faults += [(start, "a declaration that changes another variable") for start in side_effects(bare)]
         faults += [(start, "choices nest three deep on a line") for start in nested_choices(bare)]
         for start, what in sorted(faults):
             print(f"{path}:{code.count(chr(10), 0, start) + 1}: {what}")

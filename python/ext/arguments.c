@@ -71,7 +71,7 @@ int tpy_fit_scalar(PyObject *o, tp_scalar *out) {
         tp_tensor *t = tpy_unwrap(o);
         if (tp_numel(t) != 1 || tp_ndim(t) != 0 || (tp_requires_grad(t) && tp_grad_enabled())) return 0;
         *out = tp_item_scalar(t);
-        return tp_ok() ? 1 : (tpy_raise(), -1);
+        return tpy_int_or_raise(tp_ok(), 1);
     }
     return from_numpy_module(o) ? fit_numpy_scalar(o, out) : 0;
 }
@@ -91,7 +91,7 @@ int tpy_fit_int(PyObject *o, int64_t *out) {
         tp_tensor *t = tpy_unwrap(o);
         if (tp_numel(t) != 1 || !tp_dtype_is_integral(tp_dtype_of(t))) return 0;
         *out = tp_item_int(t);
-        return tp_ok() ? 1 : (tpy_raise(), -1);
+        return tpy_int_or_raise(tp_ok(), 1);
     }
     if (from_numpy_module(o) && strncmp(Py_TYPE(o)->tp_name + 6, "bool", 4) == 0) return 0;
     if (!PyIndex_Check(o)) return 0;

@@ -353,7 +353,7 @@ static int set_grad_of(PyObject *o, PyObject *value, void *unused) {
     tp_tensor *t = tpy_unwrap(o);
     if (!tpy_forget_sparse_grad(o)) return -1;
     if (value && value != Py_None && is_sparse_grad(value)) return set_sparse_grad(o, value);
-    if (!value || value == Py_None) return tp_set_grad(t, NULL) ? 0 : (tpy_raise(), -1);
+    if (!value || value == Py_None) return tpy_int_or_raise(tp_set_grad(t, NULL), 0);
     if (!tpy_is_tensor(value)) {
         PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type %s",
                      Py_TYPE(value)->tp_name);
@@ -363,7 +363,7 @@ static int set_grad_of(PyObject *o, PyObject *value, void *unused) {
         PyErr_SetString(PyExc_RuntimeError, "can't assign Variable as its own grad");
         return -1;
     }
-    return tp_set_grad(t, tpy_unwrap(value)) ? 0 : (tpy_raise(), -1);
+    return tpy_int_or_raise(tp_set_grad(t, tpy_unwrap(value)), 0);
 }
 static PyObject *get_grad_fn(PyObject *o, void *unused) {
     (void)unused;
@@ -393,7 +393,7 @@ static int set_data(PyObject *o, PyObject *value, void *unused) {
     tp_capture_break("memory of a tensor's is exchanged: .data is assigned");
     bool ok;
     TPY_CHANGE(ok = tp_set_data(tpy_unwrap(o), tpy_unwrap(value)));
-    return ok ? 0 : (tpy_raise(), -1);
+    return tpy_int_or_raise(ok, 0);
 }
 static PyObject *get_retains_grad(PyObject *o, void *unused) {
     (void)unused;

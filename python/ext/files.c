@@ -147,8 +147,11 @@ static PyObject *make_dict(maker *m, const tp_saved *v) {
     if (!remember(m, v, dict)) return NULL;
     const tp_saved *state = about.class_name ? tp_saved_part_of(v, TP_PART_STATE) : NULL;
     PyObject *attributes = NULL;
-    bool ok = fill_dict(m, dict, v) == 0 &&
-              (!state || ((attributes = make(m, state)) && set_attributes(dict, attributes) == 0));
+    bool ok = fill_dict(m, dict, v) == 0;
+    if (ok && state) {
+        attributes = make(m, state);
+        ok = attributes && set_attributes(dict, attributes) == 0;
+    }
     Py_XDECREF(attributes);
     if (!ok) Py_CLEAR(dict);
     return dict;

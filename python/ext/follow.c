@@ -338,7 +338,8 @@ static bool watch_kept(tpy_guards *g, PyObject *o) {
 static bool follow_optimiser(tpy_guards *g, PyObject *o) {
     static const char *const hooks[] = {"_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"};
     PyObject *groups = attribute(o, "param_groups"), *word = PyUnicode_InternFromString("params");
-    bool ok = word && (g->optimisers || (g->optimisers = PyList_New(0))) && PyList_Append(g->optimisers, o) == 0;
+    if (!g->optimisers) g->optimisers = PyList_New(0);
+    bool ok = word && g->optimisers && PyList_Append(g->optimisers, o) == 0;
     for (int i = 0; i < 2 && ok; i++) ok = !attribute(o, hooks[i]) || tpy_follow(g, attribute(o, hooks[i]));
     if (ok && groups && PyList_Check(groups)) {
         ok = tpy_watch_whole(g, WATCH_LIST, groups);

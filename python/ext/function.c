@@ -20,7 +20,8 @@ typedef struct tpy_function {
     int *outputs;           /* per result of forward: its place among the tensor results, or -1 */
     int nargs, noutputs;
     char materialize;
-    bool released; /* the graph has let go of the call */
+    bool released;                 /* the graph has let go of the call */
+    const struct pending *pending; /* while tp_apply runs: what hand_over gives it */
 } tpy_function;
 static PyTypeObject *function_type;
 static PyObject *word_backward_cls, *word_has_setup, *word_forward, *word_setup_context, *word_apply;
@@ -231,12 +232,10 @@ static bool check_all_returned(const pending *p) {
     return ok;
 }
 
-static _Thread_local pending *handing; /* between function_apply and the callback that tp_apply makes at once */
-
 static bool hand_over(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs, int64_t noutputs) {
     (void)inputs;
-    const pending *p = handing;
     tpy_function *ctx = context;
+    const pending *p = ctx->pending;
     ctx->call = call;
     ctx->node = tp_function_node(call);
     if (ctx->node) tp_node_release(ctx->node); /* the call keeps it */
@@ -332,11 +331,10 @@ static PyObject *record(tpy_function *ctx, PyObject *cls, PyObject *result, pend
     tp_tensor **made = PyMem_Calloc((size_t)p->noutputs + 1, sizeof *made);
     if (!made) return PyErr_NoMemory();
     tp_function function = {sizeof function, ((PyTypeObject *)cls)->tp_name, hand_over, run_backward, tpy_release_ctx};
-    pending *before = handing;
-    handing = p;
+    ctx->pending = p;
     Py_INCREF(ctx); /* the call's */
     bool ok = tp_apply(&function, ctx, (tp_tensors){p->inputs, p->ninputs}, made, p->noutputs);
-    handing = before;
+    ctx->pending = NULL;
     PyObject *answer = ok ? put_back(ctx, result, made) : tpy_raise();
     PyMem_Free(made);
     return answer;

@@ -246,7 +246,8 @@ static bool has_side_effects(attempt *a, PyObject *all) {
     return true;
 }
 
-/* What stands between the call and its entry once it ran; the reason is in a->why. */
+/* After the call ran: ends the capture and checks that the entry may be used. False: it may not, and a->why says why.
+ */
 static bool finish(tpy_captured *c, attempt *a, tp_capture *capture, PyObject *all, PyObject *result) {
     entry *e = a->e;
     tpy_leaves outputs = {0};
@@ -436,7 +437,8 @@ static bool look_before(tpy_captured *c, attempt *a) {
 }
 
 static entry *prepare(tpy_captured *c, attempt *a, PyObject *all) {
-    entry *e = a->e = PyMem_Calloc(1, sizeof *e);
+    entry *e = PyMem_Calloc(1, sizeof *e);
+    a->e = e;
     if (!e) return (entry *)PyErr_NoMemory();
     e->under = settings_now();
     e->arguments = tpy_tree_of(all, &a->leaves);

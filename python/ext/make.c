@@ -250,7 +250,7 @@ static int store_array(filling *f, int dim, PyObject *array, char *to) {
     int done = 0;
     if (same) {
         tp_tensor *cast = tpy_own(tp_to(t, .dtype = f->dtype));
-        done = cast && tp_copy_out(cast, to, (size_t)(tp_numel(cast) * f->item)) ? 1 : (tpy_raise(), -1);
+        done = tpy_int_or_raise(cast && tp_copy_out(cast, to, (size_t)(tp_numel(cast) * f->item)), 1);
         tp_release(cast);
     }
     tp_release(t);

@@ -603,7 +603,7 @@ static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t
     if ((made = make_sparse(self, args, n, kwnames)) || PyErr_Occurred()) return made;
     if ((made = call_with_number(callable, args, n, kwnames)) || PyErr_Occurred()) return made;
     tpy_old_call old;
-    if (tpy_old_order(self->overloads[0].op, PyUnicode_AsUTF8(self->name), args, n, kwnames, &old)) {
+    if (tpy_deprecated_signature(self->overloads[0].op, PyUnicode_AsUTF8(self->name), args, n, kwnames, &old)) {
         PyObject *result = call_operator(callable, old.args, (size_t)old.n, old.kwnames);
         Py_DECREF(old.kwnames);
         return result;
@@ -873,8 +873,39 @@ static PyObject *operator_kind(PyObject *module, PyObject *name) {
     const tp_operator *op = text ? tp_find_operator(text) : NULL;
     return op ? PyUnicode_FromString(op->kind) : text ? Py_NewRef(Py_None) : NULL;
 }
+/* Does a call draw random numbers? Of an operator ("bernoulli.p"), or of any overload of a function or method. */
+static PyObject *operator_draws(PyObject *module, PyObject *name) {
+    (void)module;
+    const char *text = PyUnicode_AsUTF8(name);
+    if (!text) return NULL;
+    const tp_operator *op = tp_find_operator(text);
+    if (op) return PyBool_FromLong(op->draws);
+    PyObject *callable = PyDict_GetItemWithError(functions, name); /* borrowed */
+    if (!callable && !PyErr_Occurred()) callable = PyDict_GetItemWithError(tpy_tensor_type->tp_dict, name);
+    if (PyErr_Occurred()) return NULL;
+    bool draws = false;
+    if (callable && (Py_IS_TYPE(callable, function_type) || Py_IS_TYPE(callable, method_type))) {
+        const tpy_operator *o = (tpy_operator *)callable;
+        for (int i = 0; i < o->count; i++) draws |= o->overloads[i].op->draws;
+    }
+    return PyBool_FromLong(draws);
+}
+/* Whether the sizes of the results depend on values, in the table's words: "", "always", "unless n", "masks indices".
+ */
+static PyObject *operator_dynamic_shape(PyObject *module, PyObject *name) {
+    (void)module;
+    const char *text = PyUnicode_AsUTF8(name);
+    if (!text) return NULL;
+    const tp_operator *op = tp_find_operator(text);
+    static const char *const words[] = {"", "always", "unless ", "masks "};
+    int64_t how = op ? op->dynamic_shape : TP_DYNAMIC_NEVER;
+    bool named = how == TP_DYNAMIC_UNLESS || how == TP_DYNAMIC_MASKS;
+    return PyUnicode_FromFormat("%s%s", words[how], named ? op->args[op->dynamic_argument].name : "");
+}
 static PyMethodDef namespace_functions[] = {
     {"_operator_kind", operator_kind, METH_O, NULL},
+    {"_operator_draws", operator_draws, METH_O, NULL},
+    {"_operator_dynamic_shape", operator_dynamic_shape, METH_O, NULL},
     {"_namespace", namespace, METH_O, NULL},
     {"_return_type", return_type, METH_O, NULL},
     {"_operator", find_operator, METH_VARARGS, NULL},

@@ -26,7 +26,7 @@ static int read_number(PyObject *o, double *out) {
     }
     if (tpy_is_tensor(o)) {
         *out = tp_item(tpy_unwrap(o));
-        return tp_ok() ? 0 : (tpy_raise(), -1);
+        return tpy_int_or_raise(tp_ok(), 0);
     }
     *out = PyFloat_AsDouble(o);
     return *out == -1 && PyErr_Occurred() ? -1 : 0;
@@ -116,7 +116,8 @@ static void drop(gathered *g, int64_t nstates) {
 
 static int make_room(gathered *g, int64_t nstates) {
     size_t n = (size_t)g->n, entries = n * (3 + 2 * (size_t)nstates);
-    void **at = g->memory = PyMem_Calloc(entries + 1, sizeof(void *));
+    void **at = PyMem_Calloc(entries + 1, sizeof(void *));
+    g->memory = at;
     if (!at) {
         PyErr_NoMemory();
         return -1;
@@ -151,7 +152,10 @@ static int find_state(const optimiser *o, PyObject *dict, tp_tensor **out) {
 
 static int gather(const optimiser *o, PyObject *group, PyObject *state, gathered *g, bool all) {
     PyObject *params = PyDict_GetItemWithError(group, word_params);
-    if (!params) return PyErr_Occurred() ? -1 : (PyErr_SetObject(PyExc_KeyError, word_params), -1);
+    if (!params) {
+        if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, word_params);
+        return -1;
+    }
     g->params = PySequence_Fast(params, "param_groups: 'params' must be a list of tensors");
     if (!g->params) return -1;
     g->n = PySequence_Fast_GET_SIZE(g->params);
@@ -296,7 +300,10 @@ static PyObject *forget_grads(PyObject *module, PyObject *groups) {
         PyObject *group = PyList_GET_ITEM(groups, i),
                  *params = PyDict_Check(group) ? PyDict_GetItemWithError(group, word_params) : NULL;
         PyObject *list = params ? PySequence_Fast(params, "param_groups: 'params' must be a list of tensors") : NULL;
-        if (!list) return PyErr_Occurred() ? NULL : (PyErr_SetObject(PyExc_KeyError, word_params), NULL);
+        if (!list) {
+            if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, word_params);
+            return NULL;
+        }
         bool ok = true;
         for (Py_ssize_t k = 0; ok && k < PySequence_Fast_GET_SIZE(list); k++) {
             PyObject *p = PySequence_Fast_GET_ITEM(list, k);

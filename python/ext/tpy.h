@@ -46,6 +46,12 @@ static inline PyObject *tpy_none_or_raise(bool ok) {
     if (!ok) return tpy_raise();
     Py_RETURN_NONE;
 }
+/* For functions that answer with a number: `value`, or -1 with the exception. */
+static inline int tpy_int_or_raise(bool ok, int value) {
+    if (ok) return value;
+    tpy_raise();
+    return -1;
+}
 
 /* ---- dtypes, devices, layouts, sizes (types.c) ---- */
 typedef struct {
@@ -73,9 +79,9 @@ int tpy_fit_device(PyObject *o,
 int tpy_init_error(PyObject *module);
 int tpy_init_types(PyObject *module);
 int tpy_init_extension(PyObject *module);                     /* extension.c */
-PyObject *tpy_device_enter(PyObject *self, PyObject *unused); /* place.c: `with device:` */
+PyObject *tpy_device_enter(PyObject *self, PyObject *unused); /* defaults.c: `with device:` */
 PyObject *tpy_device_exit(PyObject *self, PyObject *args);
-bool tpy_default_follows(tp_device device); /* place.c: it became its type's current device, which the default device
+bool tpy_default_follows(tp_device device); /* defaults.c: it became its type's current device, which the default device
                                                may stand for; false: an error */
 tp_device_type tpy_accelerator(
     void); /* gpu.c: the type of the accelerator there is: CUDA's before others; TP_DEVICE_NONE without one */
@@ -157,7 +163,7 @@ PyObject *tpy_invoke(const tp_operator *op, const tp_value *values,
 /* Calls that run without the interpreter's lock read their tensors' headers. What exchanges a header's memory or shape,
  * or moves a storage's memory, waits for them: between tpy_change_begin and tpy_change_end none runs, and new ones keep
  * the lock. It waits for a tenth of a second at most, as a call may itself wait for this thread. All with the lock held
- * (unlocked.c). */
+ * (interpreter_lock.c). */
 PyThreadState *tpy_unlock(void); /* NULL: keep the lock */
 void tpy_lock(PyThreadState *saved);
 void tpy_change_begin(void);
@@ -169,7 +175,7 @@ void tpy_change_end(void);
         tpy_change_end();   \
     } while (0)
 
-/* ---- Numbers before tensors, as PyTorch once had them (old_order.c) ---- */
+/* ---- Numbers before tensors, as PyTorch once had them (deprecated_signatures.c) ---- */
 enum { TPY_OLD_ARGS = 6 };
 typedef struct tpy_old_call { /* args: n tensors, then the values of kwnames */
     PyObject *args[TPY_OLD_ARGS], *kwnames;
@@ -177,8 +183,8 @@ typedef struct tpy_old_call { /* args: n tensors, then the values of kwnames */
 } tpy_old_call;
 /* Does the call follow an old order? Then `call` says it in today's, with kwnames owned. An exception may be set
  * otherwise. */
-bool tpy_old_order(const tp_operator *op, const char *name, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
-                   tpy_old_call *call);
+bool tpy_deprecated_signature(const tp_operator *op, const char *name, PyObject *const *args, Py_ssize_t n,
+                              PyObject *kwnames, tpy_old_call *call);
 
 /* ---- __torch_function__ (override.c) ---- */
 /* Does one of the objects override functions? Fills `overrides` (a list, in the order they are asked) or leaves it
@@ -241,13 +247,14 @@ int tpy_init_autograd(PyObject *module); /* autograd.c: modes, backward, grad, n
 int tpy_init_random(PyObject *module);   /* random.c: Generator, seeds */
 int tpy_init_nn(PyObject *module);       /* nn.c: the base of torch.nn.Module */
 long tpy_hooks_of_all_modules(void);     /* nn.c: how many hooks hold for every module */
-void tpy_watch_read(const char *what);   /* watch.c: the program reads what no guard of a graph holds; a capture ends */
-int tpy_init_events(PyObject *module);   /* events.c: event and record files */
+void tpy_watch_read(
+    const char *what); /* captured_code.c: the program reads what no guard of a graph holds; a capture ends */
+int tpy_init_events(PyObject *module);          /* events.c: event and record files */
 int tpy_init_summaries(PyObject *module);       /* summaries.c: what is written into them */
 int tpy_init_clip(PyObject *module);            /* clip.c: norms of many gradients */
 int tpy_init_optim(PyObject *module);           /* optim.c: the table of optimisers, and their step */
 int tpy_init_schedule(PyObject *module);        /* schedule.c: formulas of learning-rate schedules */
-int tpy_init_place(PyObject *module);           /* place.c: default device, determinism, interop threads */
+int tpy_init_defaults(PyObject *module);        /* defaults.c: default device, determinism, interop threads */
 int tpy_init_media(PyObject *module);           /* media.c: images and sounds in files */
 int tpy_init_profile(PyObject *module);         /* profile.c: what a thread ran */
 int tpy_init_amp(PyObject *module);             /* amp.c: autocast's settings, unscaling */

@@ -315,7 +315,7 @@ def _operator(call):
     inplace = call.func.__name__.endswith("_") and not call.func.__name__.endswith("__")
     if "out" in given:
         raise NeedsSlices
-    if (base in _RANDOM or call.func.__name__ in _RANDOM) and given.get("training", True):
+    if _C._operator_draws(name) and given.get("training", True):
         check_same_randomness(call.func.__name__, call.args)
         refuse_randomness()
     if inplace:
@@ -360,13 +360,6 @@ def _rows(call, base, rule, given):
         return NotImplemented
     result = _functions[base](**{**given, rule.argument: this._physical.flatten(0, 1)})
     return _map_tensors(lambda t: wrap(t.unflatten(0, (call.size, this.shape[0])), call.level), result)
-
-
-_RANDOM = frozenset(
-    "bernoulli dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout feature_dropout rand_like "
-    "randn_like randint_like multinomial normal poisson binomial rrelu uniform_ normal_ exponential_ geometric_ "
-    "cauchy_ log_normal_ random_ gumbel_softmax".split()
-)
 
 
 # ---- Operators said in others

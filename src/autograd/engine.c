@@ -260,7 +260,8 @@ static bool push_ready(run *r, uint32_t id) {
 }
 
 static uint32_t pop_ready(run *r) {
-    uint32_t top = r->ready[0], last = r->ready[--r->nready];
+    r->nready--;
+    uint32_t top = r->ready[0], last = r->ready[r->nready];
     size_t at = 0;
     for (;;) {
         size_t kid = 2 * at + 1;

@@ -1,5 +1,5 @@
-/* Nodes in the user's hands: walking the tape from a result, running one node, and remembering what stands for it
- * elsewhere. */
+/* Nodes for callers (grad_fn): walking the tape from a result, running one node, and keeping the object by which a
+ * language binding stands for it. */
 #include <string.h>
 #include "tensor/given.h"
 #include "autograd/tape.h"

@@ -65,7 +65,8 @@ static int64_t add_to(tpi_hook **list, tpi_hook made) {
     hook->context = made.context;
     hook->release = made.release;
     atomic_init(&hook->refs, 1);
-    int64_t handle = hook->handle = atomic_fetch_add(&handles, 1) + 1;
+    const int64_t handle = atomic_fetch_add(&handles, 1) + 1;
+    hook->handle = handle;
     tpi_hook **end = list;
     tpi_weak_lock(list);
     while (*end) end = &(*end)->next;
@@ -271,7 +272,7 @@ bool tp_node_remove_hook(tp_node *node, int64_t handle) {
     return tpi_refuse(TP_ERR_VALUE, "argument 'handle': the node has no hook with the handle %lld", (long long)handle);
 }
 
-/* ---- What goes with a tensor ---- */
+/* ---- Visiting what a tensor's hooks hold ---- */
 
 static void visit_list(tpi_hook **list, tp_context_visitor visit, void *arg) {
     tpi_weak_lock(list);

@@ -102,7 +102,7 @@ typedef struct tpi_met { /* streams that a run has waited for */
 bool tpi_meet(tpi_met *met, const tpi_node *node); /* before its turn */
 bool tpi_part(const tpi_met *met);                 /* at the end */
 
-/* ---- packed.c ---- */
+/* ---- saved_hooks.c ---- */
 extern TPI_THREAD_LOCAL struct tpi_packers *tpi_packers_now; /* the hooks of the user's that save tensors; NULL: none */
 static inline bool tpi_packs(const tp_tensor *t) { return tpi_packers_now && !(t->flags & TPI_WRAPPED); }
 struct tpi_packed *tpi_pack(tp_tensor *t);

@@ -4,9 +4,7 @@
  * last is still in its caches; when that is done it helps the others. Nobody waits for a thread that has not come: the
  * caller closes the loop when no chunk is left, and waits for those who are in the middle of one. So on a machine whose
  * processors others use, or with more threads than processors, a loop takes as long as its work does, which a barrier
- * cannot promise. That is why these are not OpenMP's threads: exp over 2^18 floats by two threads, on two processors
- * with six other busy processes, took 62 us in the middle and 2 to 4 ms on average there; here 62 to 120 us in the
- * middle and 0.3 ms on average.
+ * cannot promise. That is why these are not OpenMP's threads (bench/log/2026-11-cpu.md has the comparison).
  *
  * A member without work looks out for the next loop for a while, since operators follow each other closely and waking a
  * thread takes from 20 us to a millisecond, then sleeps. After the first part of that time it offers its processor to

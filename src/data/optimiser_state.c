@@ -126,8 +126,11 @@ static bool read_number(const tp_saved *v, double *out, const char *what) {
 }
 
 static bool read_option_value(const tp_optimiser *o, const tp_option_info *option, const tp_saved *v, double *out) {
-    if (option->kind != TP_OPTION_STRING || tp_saved_kind_of(v) == TP_SAVED_NONE)
-        return read_number(v, out, option->name) && (option->kind != TP_OPTION_STRING || (*out = 0, true));
+    if (option->kind != TP_OPTION_STRING) return read_number(v, out, option->name);
+    if (tp_saved_kind_of(v) == TP_SAVED_NONE) {
+        *out = 0;
+        return true;
+    }
     const char *text = tp_saved_text(v);
     if (!text) return false;
     *out = tpi_option_choice(o->kind->name, option->name, text);

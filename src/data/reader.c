@@ -51,7 +51,8 @@ static void *reader_main(void *context) {
             pthread_cond_wait(&r->work, &r->lock);
             continue;
         }
-        struct job *j = job_at(r, r->started++), mine = *j;
+        struct job *j = job_at(r, r->started), mine = *j;
+        r->started++;
         j->state = AT_WORK;
         pthread_mutex_unlock(&r->lock);
         job_run(r, &mine);

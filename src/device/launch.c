@@ -282,7 +282,8 @@ static bool make_plan(map_call *c, tp_tensor *out, tpi_plan *plan) {
     if (!tpi_plan_make(plan, tpi_shape(out), 1, n, operands)) return false;
     plan->nargs = c->op->nin + 1;
     for (int i = c->op->nin - 1; i >= 0 && n < plan->nargs; i--) {
-        int to = i + 1, from = c->tensor[i] ? --n : -1;
+        if (c->tensor[i]) n--;
+        int to = i + 1, from = c->tensor[i] ? n : -1;
         if (from == to) break;
         plan->data[to] = from < 0 ? (char *)&c->number[i] : plan->data[from];
         if (from < 0) plan->numbers |= (uint16_t)(1u << to);

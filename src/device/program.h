@@ -7,8 +7,8 @@
 #include "device/device.h"
 
 enum {
-    TPI_PROGRAM_BASE = 1 << 16,
-    /* stands for the memory of what has none */ TPI_PROGRAM_IN = 8,
+    TPI_PROGRAM_BASE = 1 << 16, /* the made-up address of a value without memory */
+    TPI_PROGRAM_IN = 8,
     TPI_PROGRAM_STEPS = 48,
     TPI_PROGRAM_BLOCKS = 40,
     TPI_PROGRAM_NUMBERS = 32 /* parameters of its steps, and numbers among their inputs */

@@ -203,9 +203,9 @@ bool tp_call_values(const char *name, int64_t nargs, const tp_value *args, int64
     if (!name) return tpi_refuse(TP_ERR_VALUE, "call: argument 'name' is NULL");
     size_t length = strlen(name);
     const tp_operator *op = find(name, length);
-    bool inplace = !op && length && name[length - 1] == '_' && (op = find(name, length - 1)) && op->invoke_inplace;
-    if (!op || (name[length - 1] == '_' && !inplace && strcmp(op->name, name)))
-        return tpi_refuse(TP_ERR_MISSING, "no operator is called '%s'", name);
+    bool inplace = !op && length && name[length - 1] == '_';
+    if (inplace) op = find(name, length - 1);
+    if (!op || (inplace && !op->invoke_inplace)) return tpi_refuse(TP_ERR_MISSING, "no operator is called '%s'", name);
     if (!tpi_sound_list(args, nargs, "args") || !tpi_sound_list(results, nresults, "results")) return false;
     if (inplace) TPI_STOP_ON_ERROR(false);
     tp_value placed[MAX_ARGS], out[8];

@@ -2,7 +2,7 @@
  * afterwards. */
 #include "dispatch/detour.h"
 #include "dispatch/grad_mode.h"
-#include "dispatch/marks.h"
+#include "dispatch/conjugate_arguments.h"
 #include "tensor/upcalls.h"
 
 static void watch_inputs(int64_t event, const tpi_operator_entry *entry, void *const *args) {

@@ -1,7 +1,7 @@
-/* Gradients while a capture goes on: what a backward inside of it does to leaves, what the program does to .grad, and,
- * at the end, the backward of the results. A leaf's gradient is a value that each run looks up in the leaf when a step
- * reads it, for it may be another tensor every time; whether there was one when the program looked is checked before
- * each run. */
+/* Gradients during a capture: what a backward inside of it does to leaves, what the program does to .grad, and, at the
+ * end, the backward of the results. A leaf's gradient is a value that each run looks up in the leaf when a step reads
+ * it, for it may be another tensor every time; whether there was one when the program looked is checked before each
+ * run. */
 #include "autograd/tape.h"
 #include "graph/capture.h"
 
@@ -150,7 +150,8 @@ static bool find_tracked(tp_capture *c) {
         g->tracked[g->ntracked++] = i;
     }
     g->gradients = tpi_graph_memory_take(&g->memory, (size_t)g->ntracked * sizeof *g->gradients);
-    return g->gradients || (tpi_capture_no_memory(c), false);
+    if (!g->gradients) tpi_capture_no_memory(c);
+    return g->gradients;
 }
 
 /* A gradient of ones for each output that has a history: its value does not matter, the steps are the same for any. */

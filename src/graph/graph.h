@@ -5,16 +5,16 @@
  *   gradients.c a backward among them, and the backward of what the program gave
  *   graph.c     a graph's memory; the plan of which value ends with which step
  *   passes/     what is done to a graph before it runs:
- *     parts.c     writes gradients of slices into one tensor
+ *     slice_gradients.c     writes gradients of slices into one tensor
  *     casts.c     leaves out casts that a native's kernel does by itself
  *     fuse.c      joins chains of maps into block programs
  *     epilogues.c offers such programs to the GPU kernels that make what they read
  *     reuse.c     finds results that may be written over what they are made of
- *     branches.c  finds steps that do not depend on each other (work.c: how much each has to do)
+ *     branches.c  finds steps that do not depend on each other (step_work.c: how much each has to do)
  *   parallel_steps.c    runs such steps side by side
  *   gpu_segments.c      starts the steps on a GPU as one graph of its driver
  *   sizes.c     finds the graph for inputs of other sizes, where a file says how a graph follows them
- *   watch.c     tells a profile of the steps that run
+ *   profile_steps.c     tells a profile of the steps that run
  *   replay.c    runs the steps; the tape's node of a run, whose backward runs the rest of the steps
  *
  * Values are tensors by what they look at. A tensor that shares memory with an earlier one is a view of that one,
@@ -227,7 +227,7 @@ int32_t tpi_step_writes(const tp_compiled *g, const tpi_graph_step *s, int which
 bool tpi_graph_plan(tp_compiled *g);
 /* ---- passes/reuse.c ---- */
 bool tpi_graph_plan_reuse(tp_compiled *g);
-/* ---- passes/work.c ---- */
+/* ---- passes/step_work.c ---- */
 /* About how long the step takes on one thread, in nanoseconds. */
 double tpi_step_work(const tp_compiled *g, const tpi_graph_step *s);
 /* ---- passes/branches.c ---- */
@@ -263,11 +263,11 @@ tpi_graph_for(tp_compiled *g,
               tp_tensors inputs); /* of a graph that has sizes: the one to run, the caller's; NULL and an error */
 bool tpi_sizes_fit(const tp_compiled *g, tp_tensors inputs);
 void tpi_size_bounds(const tp_compiled *g, int64_t input, int dim, int64_t *least, int64_t *most);
-/* ---- watch.c ---- */
+/* ---- profile_steps.c ---- */
 int64_t
 tpi_watch_step(const tp_compiled *g,
                const tpi_graph_step *s); /* the event that the thread's profile has of it, to be ended; -1: none */
-/* ---- passes/parts.c ---- */
+/* ---- passes/slice_gradients.c ---- */
 bool tpi_graph_dissolve_sums(tp_compiled *g);
 /* ---- passes/casts.c ---- */
 void tpi_graph_drop_casts(tp_compiled *g);

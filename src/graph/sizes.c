@@ -1,5 +1,5 @@
-/* Sizes that may change: what the inputs of a run say of them, and a graph for those, made by whoever read the file.
- * Some of these are kept. */
+/* Graphs for inputs of other sizes: the symbols that the inputs' sizes give values to, and a graph for those values,
+ * made by whoever read the file. Some of these graphs are kept. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"

@@ -1,7 +1,7 @@
 /* How a product is split into tasks: see gemm.h. The split depends on the shape alone. */
 #include "linalg/gemm.h"
 #include <string.h>
-#include "base/range.h"
+#include "base/min_max.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "device/device.h"

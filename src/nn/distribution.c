@@ -352,11 +352,11 @@ static const kind
 
 /* ---- Making ---- */
 bool tpi_distribution_floating(const tp_tensor *t, const char *argument, const char *function) {
-    return tpi_is_tensor_of(t, argument, function) &&
-           (tp_dtype_is_floating((tp_dtype)t->dtype) ||
-            (tpi_fail_in(function, TP_ERR_TYPE, "argument '%s': expected floating numbers, got %s", argument,
-                         tp_dtype_name((tp_dtype)t->dtype)),
-             false));
+    if (!tpi_is_tensor_of(t, argument, function)) return false;
+    if (tp_dtype_is_floating((tp_dtype)t->dtype)) return true;
+    tpi_fail_in(function, TP_ERR_TYPE, "argument '%s': expected floating numbers, got %s", argument,
+                tp_dtype_name((tp_dtype)t->dtype));
+    return false;
 }
 
 tp_distribution *tpi_distribution_new(const kind *k, tp_tensor *a, tp_tensor *b) {

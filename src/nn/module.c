@@ -81,12 +81,13 @@ void tp_module_release(tp_module *m) {
 static bool copy_value(tp_value *to, tp_value from) {
     *to = from;
     to->name = NULL;
-    if (from.kind == TP_K_INTS) return tpi_copy_ints(&to->as.ints, from.as.ints) || (to->kind = TP_K_NONE, false);
-    if (from.kind == TP_K_FLOATS)
-        return tpi_copy_floats(&to->as.floats, from.as.floats) || (to->kind = TP_K_NONE, false);
+    bool fine = true;
+    if (from.kind == TP_K_INTS) fine = tpi_copy_ints(&to->as.ints, from.as.ints);
+    if (from.kind == TP_K_FLOATS) fine = tpi_copy_floats(&to->as.floats, from.as.floats);
+    if (!fine) to->kind = TP_K_NONE;
     if (from.kind == TP_K_STRING) return (to->as.string = tpi_intern(from.as.string)) != NULL;
     if (from.kind == TP_K_TENSOR) tp_retain(from.as.tensor);
-    return true;
+    return fine;
 }
 
 bool tpi_module_set(tp_module *m, const char *name, tp_value v) {
@@ -226,9 +227,8 @@ bool tp_module_add(tp_module *m, const char *name, tp_module *child) {
         at->module = child;
         return true;
     }
-    tpi_child *more = tp_ok() && (copy = tpi_strdup(name))
-                          ? tpi_realloc(m->children, sizeof *more * (size_t)(m->nchildren + 1))
-                          : NULL;
+    if (tp_ok()) copy = tpi_strdup(name);
+    tpi_child *more = copy ? tpi_realloc(m->children, sizeof *more * (size_t)(m->nchildren + 1)) : NULL;
     if (!more) {
         tpi_mfree(copy);
         tp_module_release(child);
@@ -317,7 +317,8 @@ tp_module *tp_module_clone(const tp_module *m) {
     c->forward_one = m->forward_one;
     memcpy(c->source_kind, m->source_kind, sizeof c->source_kind);
     memcpy(c->source_at, m->source_at, sizeof c->source_at);
-    bool fine = (c->name = tpi_strdup(m->name)) != NULL;
+    c->name = tpi_strdup(m->name);
+    bool fine = c->name != NULL;
     for (int64_t i = 0; fine && i < m->nattributes; i++)
         fine = tpi_module_set(c, m->attributes[i].name, m->attributes[i].value);
     for (int64_t i = 0; fine && i < m->nslots; i++) {

@@ -39,7 +39,7 @@ tp_tensor *tpi_expanded(tp_tensor *t, tp_ints shape);
 /* The part of t that is [start, start + length) along dim. */
 tp_tensor *tpi_narrowed(tp_tensor *t, int dim, int64_t start, int64_t length);
 
-/* ---- Marked tensors (view/marks.c), for the table of calls upwards ---- */
+/* ---- Marked tensors (view/conjugate_views.c), for the table of calls upwards ---- */
 tp_tensor *tpi_turned(tp_tensor *t, tp_dtype dtype); /* in the dtype: its conjugate, or negative where it is real */
 bool tpi_write_back(tp_tensor *to, tp_tensor *from);
 

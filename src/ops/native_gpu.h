@@ -58,6 +58,10 @@ typedef struct tpi_gpu_rows {
 /* size: bytes of the largest element; align: the addresses of all rows' starts, joined by |. heavy: how many rows a
  * thread holds at once. */
 tpi_gpu_rows tpi_gpu_rows_for(tp_device device, int64_t n, int size, uintptr_t align, int heavy);
+/* Their words for row.h. */
+#define TPI_DEFINE_ROWS(r)                                                                             \
+    TPI_DEFINE("LONG", (r).is_long), TPI_DEFINE("GROUP", (r).group), TPI_DEFINE("GROUPS", (r).groups), \
+        TPI_DEFINE("PER", (r).per), TPI_DEFINE("VEC", (r).vector)
 
 static inline void *tpi_gpu_data(const tp_tensor *t) {
     return t ? t->data : NULL;

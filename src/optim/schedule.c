@@ -441,10 +441,11 @@ static tp_schedule *combine(const kind *k, tp_optimiser *o, int64_t n, tp_schedu
         s->alive = TPI_HANDLE_ALIVE;
         tpi_handle_made(s, "schedule");
     }
-    s = s && begin(s, parts[0]->o, milestones) && (s->part = tpi_malloc((size_t)n * sizeof *s->part))
-            ? s
-            : (tp_schedule_free(s), NULL);
-    if (!s) return NULL;
+    if (s) s->part = tpi_malloc((size_t)n * sizeof *s->part);
+    if (!s || !s->part || !begin(s, parts[0]->o, milestones)) {
+        tp_schedule_free(s);
+        return NULL;
+    }
     memcpy(s->part, parts, (size_t)n * sizeof *s->part);
     s->n = n;
     return s;

@@ -226,7 +226,8 @@ static void finish(const tp_optimiser_kind *kind, const tpi_update_entry *e, tpi
 
 /* ---- State ---- */
 
-/* Rows and columns are a matrix's; a vector is what is none. */
+/* Does the parameter have this state? States of rows and of columns are for matrices, TPI_STATE_VECTOR is for others.
+ */
 bool tpi_update_needs(const tpi_update_slot *slot, unsigned flags, const tp_tensor *p) {
     if (slot->flag >= 0 && !(flags >> slot->flag & 1)) return false;
     if (slot->shape == TPI_STATE_ROWS || slot->shape == TPI_STATE_COLUMNS) return p->ndim > 1;

@@ -96,8 +96,8 @@ static segment *segment_new(int fd, size_t length) { /* takes fd over when it su
 /* Finishes a segment: named and with its descriptor kept, as told. Frees g on failure, without closing its descriptor.
  */
 static tp_storage *finish(segment *g, int64_t bytes, bool keep, const char *path, bool own) {
-    bool ok = !path || (g->path = tpi_strdup(path));
-    tpi_storage *s = ok ? segment_map(g, bytes) : NULL;
+    if (path) g->path = tpi_strdup(path);
+    tpi_storage *s = !path || g->path ? segment_map(g, bytes) : NULL;
     if (!s) {
         g->fd = -1;
         segment_free(g);

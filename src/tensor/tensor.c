@@ -166,7 +166,8 @@ static tp_tensor *bad_shape(tp_tensor *t, tp_ints shape) {
 }
 
 tp_tensor *tpi_empty(tp_ints shape, tp_dtype dtype, tp_device device) {
-    tp_tensor *t = header_new(shape.n, dtype = or_default(dtype));
+    dtype = or_default(dtype);
+    tp_tensor *t = header_new(shape.n, dtype);
     if (!t) return NULL;
     int64_t step = 1, bytes;
     bool empty = false;

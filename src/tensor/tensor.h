@@ -80,8 +80,8 @@ static inline tp_tensor *tpi_retain(tp_tensor *t) {
     return t;
 }
 /* Marked tensors, PyTorch's lazy conjugates and negatives. Views keep the mark. An operator whose stanza says nothing
- * of marks gets resolved copies (src/dispatch/marks.c), which costs one test of this number where no marked tensor is
- * alive. What reads memory itself asks tpi_marked, or reads a resolved tensor. */
+ * of marks gets resolved copies (src/dispatch/conjugate_arguments.c), which costs one test of this number where no
+ * marked tensor is alive. What reads memory itself asks tpi_marked, or reads a resolved tensor. */
 extern atomic_int tpi_marks;
 static inline bool tpi_marks_alive(void) {
     return __builtin_expect(atomic_load_explicit(&tpi_marks, memory_order_relaxed) != 0, 0);

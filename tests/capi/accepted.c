@@ -56,5 +56,7 @@ int main(void) {
             tp_relu(x);
         }
     tp_release(x);
-    return tp_ok() ? 0 : (puts(tp_error()), 1);
+    if (tp_ok()) return 0;
+    puts(tp_error());
+    return 1;
 }

@@ -37,5 +37,7 @@ int main(void) {
     tp_error_clear();
     tp_module_release(another);
     tp_release(live);
-    return tp_ok() ? 0 : (puts(tp_error()), 1);
+    if (tp_ok()) return 0;
+    puts(tp_error());
+    return 1;
 }

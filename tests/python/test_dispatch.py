@@ -287,8 +287,20 @@ def test_fake_tensors_have_shapes_alone():
         )
         with pytest.raises(DataDependentOutputException):
             y.sum().item()
-        with pytest.raises(DynamicOutputShapeException):
-            x.nonzero()
+        counts = torch.ones(3, dtype=torch.int64)
+        for by_values in (
+            lambda: x.nonzero(),
+            lambda: x[x > 0],
+            lambda: x.masked_select(x > 0),
+            lambda: x.unique(),
+            lambda: x.unique(dim=0),
+            lambda: x.unique_consecutive(),
+            lambda: counts.bincount(),
+            lambda: x.repeat_interleave(counts, 0),
+        ):
+            with pytest.raises(DynamicOutputShapeException):
+                by_values()
+        assert x[counts].shape == (3, 4) and x.repeat_interleave(2).shape == (24,)
         y.sum().backward()
         assert net.weight.grad.shape == (5, 4)
     real = torch.ones(2)

@@ -61,7 +61,7 @@ def test_a_stranger_runs_nothing_through_rpc(tmp_path):
     marker = str(tmp_path / "marker")
     code = pickle.dumps(Touch(marker))
     call = struct.pack("!QQBqq", len(code), 1, 0, -1, -1) + code
-    _say(port, b"\0" * 32 + struct.pack("!I", 1), call)  # as if there were no door
+    _say(port, b"\0" * 32 + struct.pack("!I", 1), call)  # as if no proof were asked for
     assert len(_say(port, _hello(4))) == 80  # the challenge, and nothing else
     assert len(_say(port, _hello(4), b"\0" * 32 + struct.pack("!I", 1), call)) <= 80
     assert (

@@ -1,5 +1,5 @@
-"""tools/statements.py finds statements that are chained by commas, and writes them out, and choices that nest three deep
-on a line; and only those."""
+"""tools/statements.py finds statements that are chained by commas, and writes them out, declarations with side effects,
+and choices that nest three deep on a line; and only those."""
 
 import importlib.util
 from pathlib import Path
@@ -59,6 +59,56 @@ def test_chains_are_written_out():
     assert statements.written_out(code) == (
         "void f(void) {\n    if (n) { /* why */\n        a = 1;\n        b = g(2, 3);\n    }\n    h(a);\n    return b;\n}\n"
     )
+
+
+def inside(body):
+    return "static int f(int n) {\n" + body + "\n}\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return ok ? p : (free(p), NULL);",
+        "return done(p) || (note(p), false);",
+        "x = (a = 1, b);",
+        "call(1, (note(), 2));",
+        "if ((n = read(p), n > 0)) call();",
+    ],
+)
+def test_chains_in_parentheses_are_found(body):
+    assert len(list(statements.hidden_chains(statements.masked(inside(body))))) == 1
+
+
+@pytest.mark.parametrize("body", ["call(a, (b), f(c, d));", "x = (pair){1, 2};", "table[i](a, b);", "(*p)(a, b);"])
+def test_arguments_are_left_alone(body):
+    assert list(statements.hidden_chains(statements.masked(inside(body)))) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "entry *e = a->e = make();",
+        "bool ok = p && (q = make(p));",
+        "int last = v[--n], first = v[0];",
+        "uint64_t z = *state += 3;",
+    ],
+)
+def test_declarations_with_side_effects_are_found(body):
+    assert len(list(statements.side_effects(statements.masked(inside(body))))) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "int at = n++;",
+        "bool same = a == b, less = a <= b;",
+        "tp_tensor *y = tp_sum(x, .dim = TP_INTS(0), .keepdim = true), *z = x;",
+        "int table[3] = {[0] = 1, [2] = 2};",
+        "a = b = 0;",
+    ],
+)
+def test_other_declarations_are_left_alone(body):
+    assert list(statements.side_effects(statements.masked(inside(body)))) == []
 
 
 def nested(body):

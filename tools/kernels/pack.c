@@ -109,7 +109,9 @@ static void *deflated(const void *code, size_t bytes, const tpi_archive_arch *ar
     bool ok = out && deflate(&z, Z_FINISH) == Z_STREAM_END;
     *packed = (uint32_t)z.total_out;
     deflateEnd(&z);
-    return ok ? out : (free(out), NULL);
+    if (ok) return out;
+    free(out);
+    return NULL;
 }
 
 /* The code of a program in the middle of the list: as good as any. */

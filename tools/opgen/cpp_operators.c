@@ -1,5 +1,5 @@
-/* The C++ face of operators. An operator `max.dim` is an overload of taper::max and of Tensor::max; what has a default
- * in the table has it here. dtype and device at the end become one TensorOptions. */
+/* The C++ face of operators. An operator `max.dim` is an overload of taper::max and of Tensor::max; defaults
+ * are the table's. dtype and device at the end become one TensorOptions. */
 #include "cpp.h"
 #include "layer.h"
 #include <ctype.h>

@@ -550,7 +550,8 @@ static void make_forward(layer *l) {
         }
     }
     put(&signature, ") -> Tensor");
-    op *o = l->forward_op = add_op(signature.s, "layers", l->at);
+    op *o = add_op(signature.s, "layers", l->at);
+    l->forward_op = o;
     o->kind = K_COMPOSE;
     o->internal = true;
     o->hidden = true;

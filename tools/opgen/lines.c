@@ -80,9 +80,9 @@ const char *spaces(const char *s) {
 }
 
 char *word(const char **s) {
-    const char *p = *s = spaces(*s);
+    const char *start = spaces(*s), *p = start;
     while (isalnum((unsigned char)*p) || *p == '_') p++;
-    char *r = copy_n(*s, (size_t)(p - *s));
+    char *r = copy_n(start, (size_t)(p - start));
     *s = p;
     return r;
 }

@@ -371,8 +371,8 @@ char *function_prototype(const op *o);             /* of a native's, a view's or
 void write_fallback(
     text *t,
     const op *o); /* static T fallback_NAME(arguments): the call of a native where something is not on the CPU */
-/* A native's call: the CPU's function where all is on the CPU. self: what stands for the first argument of an in-place
- * native, or NULL. */
+/* A native's call: the CPU's function where all is on the CPU. self: the expression for the first argument of an
+ * in-place native, or NULL. */
 char *native_call(const op *o, const char *args, const char *self);
 text write_device_docs(void);
 const char *runs_by(const op *o); /* on devices other than the CPU: "kernels", "anywhere" or "host" */

@@ -141,7 +141,8 @@ static block *parse_lines(const char *s, place at) {
 
 static void inherit(optimiser *o, const char *s, place at) {
     char *name = next_word(&s);
-    const optimiser *from = o->like = find_optimiser(name);
+    optimiser *from = find_optimiser(name);
+    o->like = from;
     if (!from || from == o) fail(at, "'%s' is no optimiser above this one", name);
     o->nchecks = from->nchecks;
     o->nflags = from->nflags;

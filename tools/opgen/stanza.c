@@ -37,7 +37,7 @@ const type_info types[T_COUNT] = {
     [T_LAYOUT] = {"layout?", "tp_layout", "TP_PRESERVE", 'L', "layout"},
     [T_GENERATOR] = {"Generator?", "tp_generator *", "NULL", 'g', "generator"},
 };
-/* What stands between a C type and a name: nothing after a star. */
+/* The space between a C type and a name: none after a star. */
 const char *space(type t) { return types[t].c[strlen(types[t].c) - 1] == '*' ? "" : " "; }
 
 const char *kind_names[] = {"map", "fold", "scan", "view", "compose", "compose", "native", "native"};
@@ -58,9 +58,11 @@ int find_arg(const op *o, const char *name) {
 
 /* ---- signatures ---- */
 static type parse_type(const char **s, place at, char **written) {
-    const char *start = *s = spaces(*s);
+    const char *start = spaces(*s);
+    *s = start;
     while (**s && **s != ' ') (*s)++;
-    char *t = *written = copy_n(start, (size_t)(*s - start));
+    char *t = copy_n(start, (size_t)(*s - start));
+    *written = t;
     for (int i = 0; i < T_COUNT; i++)
         if (!strcmp(types[i].name, t)) return (type)i;
     if (!strcmp(t, "dtype")) return T_DTYPE;
@@ -77,7 +79,8 @@ static type parse_type(const char **s, place at, char **written) {
 
 /* The text of a default ends at the comma or bracket that closes the argument. */
 static char *default_text(const char **s) {
-    const char *start = *s = spaces(*s);
+    const char *start = spaces(*s);
+    *s = start;
     int depth = 0;
     bool quoted = false;
     for (; **s; (*s)++) {
@@ -127,7 +130,8 @@ static void parse_results(op *o, const char *s) {
 
 void parse_signature(op *o, const char *s) {
     o->signature = copy_n(s, strlen(s));
-    const char *p = s = spaces(s);
+    s = spaces(s);
+    const char *p = s;
     while (isalnum((unsigned char)*p) || *p == '_' || *p == '.') p++;
     o->name = copy_n(s, (size_t)(p - s));
     if (!*o->name) fail(o->at, "expected the operator's name after 'op'");

@@ -1,3 +1,4 @@
+/* See tensor.h. */
 #include "tensor.h"
 #include <stdio.h>
 #include <string.h>

@@ -83,7 +83,19 @@ class FakeTensor(taper.Tensor):
 
 
 _READS = frozenset(("_local_scalar_dense", "equal", "item"))
-_BY_VALUES = frozenset(("nonzero", "masked_select", "unique", "_unique2", "unique_consecutive", "repeat_interleave"))
+_TABLE_NAMES = {  # aten's name -> the operator of the tables that does it, or its part that reads values
+    "_unique2": "unique",
+    "index.Tensor": "index",
+    "repeat_interleave.self_Tensor": "repeat_interleave.Tensor",
+}
+
+
+def _shape_follows_values(func, given):
+    """Do the results' sizes depend on the arguments' values? The operator's stanza says so (`dynamic_shape`)."""
+    words = _C._operator_dynamic_shape(_TABLE_NAMES.get(func._name, func._name))
+    if words.startswith("masks"):
+        return any(t.dtype in (taper.bool, taper.uint8) for t in given[1:])
+    return words == "always"
 
 
 class FakeTensorMode(TorchDispatchMode):
@@ -165,11 +177,7 @@ class FakeTensorMode(TorchDispatchMode):
             if constant is not None:
                 return constant.item()
             raise DataDependentOutputException(func)
-        if (
-            func._opname in _BY_VALUES
-            or func._opname == "index"
-            and any(t.dtype in (taper.bool, taper.uint8) for t in given[1:])
-        ):
+        if _shape_follows_values(func, given):
             raise DynamicOutputShapeException(func)
         device = kwargs.get("device")
         device = taper.device(device) if device is not None else _common_device(func, given)

@@ -263,7 +263,8 @@ static plan *plan_of(int index, const tpi_gpu_gemm *g) {
     key k = key_of(g);
     void **place = tpi_plans_place(&device[index].plans, &k);
     if (!place || *place) return place ? *place : NULL;
-    plan *p = *place = tpi_new0(sizeof *p);
+    plan *p = tpi_new0(sizeof *p);
+    *place = p;
     if (!p) return NULL;
     p->key = k;
     p->served = make_descriptors(p, g) && choose(device[index].handle, p);

@@ -175,9 +175,8 @@ static void *lse_in_memory(net *w) { /* [batch, heads, queries, 1], contiguous *
     return tpi_dnn_tensor(w->b, ID_LSE, DNN_FLOAT, 4, shape, stride, 4, DNN_IN_MEMORY);
 }
 
-/* lse: subtracted from the scores, or NULL. Before the mask, as PyTorch writes it: the library compiles what stands
- * there in that order, and with the mask between scale and difference the backward's main kernel takes 1.5 % longer (an
- * H200, bfloat16, 2048 queries and keys of depth 64). */
+/* lse: subtracted from the scores, or NULL. Before the mask, as PyTorch writes it: the library compiles the
+ * operations in that order, and with the mask between scale and difference the backward's main kernel is slower. */
 static void *masked_scores(net *w, void *q, void *kt, void *lse) {
     void *s = matmul(w, q, kt, scores(w, DNN_FLOAT));
     w->scale = number(w, ID_SCALE);

@@ -157,7 +157,8 @@ static plan *plan_of(int index, tpi_gpu_stream *stream, const key *k, const tpi_
     plans[index].drop = drop;
     void **place = tpi_plans_place(&plans[index], k);
     if (!place || *place) return place ? *place : NULL;
-    plan *p = *place = tpi_new0(sizeof *p);
+    plan *p = tpi_new0(sizeof *p);
+    *place = p;
     if (p) p->served = describe(p, k) && choose(index, stream, p, c);
     return p;
 }

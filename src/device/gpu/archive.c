@@ -117,7 +117,9 @@ static void *unpacked(const tpi_archive_code *code, const tpi_archive_arch *arch
     bool ok = end == Z_STREAM_END && z.total_out == code->bytes;
     inflateEnd(&z);
     out[code->bytes] = 0;
-    return ok ? out : (tpi_mfree(out), NULL);
+    if (ok) return out;
+    tpi_mfree(out);
+    return NULL;
 }
 
 void *tpi_gpu_archive_read(const char *dialect, const char *arch, tpi_gpu_hash source, size_t *bytes) {

@@ -259,7 +259,7 @@ void tpi_gpu_pool_release(tp_device device, uint64_t pool);
 void *tpi_gpu_graph_numbers(tp_device device);
 bool tpi_gpu_graph_under_way(tp_device device); /* is a graph being captured on the current stream? */
 
-/* ---- gpu/host.c: pinned memory, and copies between host and device ---- */
+/* ---- gpu/pinned_memory.c: pinned memory, and copies between host and device ---- */
 /* In the order of the device's current stream. Waits until the host block may be used (read or written), unless the
  * thread asked not to (tp_set_non_blocking) and the block is pinned; then the block is kept from being handed out again
  * until the copy is done. */

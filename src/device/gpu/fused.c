@@ -140,9 +140,10 @@ static tpi_gpu_fused *known(tpi_text *text, const tpi_program *p) {
 
 bool tpi_gpu_program_ready(tpi_program *p) {
     tpi_text text = {NULL, 0, 0};
-    bool ok = put_program(&text, p) && (p->fused = known(&text, p));
+    bool ok = put_program(&text, p);
+    if (ok) p->fused = known(&text, p);
     tpi_text_free(&text);
-    return ok;
+    return ok && p->fused;
 }
 
 const char *tpi_gpu_fused_text(const tpi_gpu_fused *fused) { return fused->source; }

@@ -29,7 +29,8 @@ struct tpi_feed;
 bool tpi_gpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
                       tpi_ctype compute, const tpi_param *params, const struct tpi_feed *feed);
 bool tpi_gpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute,
-                  const tpi_param *params);               /* scan.c */
-void *tpi_gpu_alloc_told(tp_device device, size_t bytes); /* history.c: of tensors, told to a watcher of memory */
+                  const tpi_param *params); /* scan.c */
+void *tpi_gpu_alloc_told(tp_device device,
+                         size_t bytes); /* memory_history.c: of tensors, told to a watcher of memory */
 void tpi_gpu_free_told(tp_device device, void *block, size_t bytes);
 #endif

@@ -1,5 +1,5 @@
-/* The caching allocator's insides, for memory.c (which hands blocks out) and report.c (which tells what became of
- * them). */
+/* The caching allocator's insides, for memory.c (which hands blocks out) and memory_report.c (which tells what became
+ * of them). */
 #ifndef TPI_GPU_MEMORY_H
 #define TPI_GPU_MEMORY_H
 #include <pthread.h>

@@ -1,9 +1,8 @@
 /* Scans on GPUs. A block takes a column whose elements lie together, tile by tile; a thread takes one that lies beside
  * others, or is short. Where that makes too few of them, columns are cut into pieces. On devices that allow it, and for
- * states that fit beside a flag in 16 bytes, one kernel reads each piece once and waits for those before it (H200, 2^26
- * floats: 178 us against 272; with states and flags apart and fences between, 340). Otherwise the pieces' totals come
- * first, as a reduction's, then what stands before each, then the pieces themselves. How a call is cut follows from
- * shapes and the device alone: the same bits every time. */
+ * states that fit beside a flag in 16 bytes, one kernel reads each piece once and waits for those before it. Otherwise
+ * the pieces' totals are computed first, as a reduction's, then the state before each piece, then the pieces
+ * themselves. How a call is cut follows from shapes and the device alone: the same bits every time. */
 #include "base/threads.h"
 #include "device/gpu/axes.h"
 #include "device/gpu/trace.h"

@@ -121,7 +121,11 @@ static int status_of(cl_event event) {
     cl_int status;
     if (!tpi_cl_ok(tpi_cl.GetEventInfo(event, CL_EVENT_STATUS, sizeof status, &status, NULL), "GetEventInfo"))
         return -1;
-    return status < 0 ? (tpi_cl_ok(status, "GetEventInfo"), -1) : status == CL_COMPLETE;
+    if (status < 0) {
+        tpi_cl_ok(status, "GetEventInfo"); /* the error of what the event waits for */
+        return -1;
+    }
+    return status == CL_COMPLETE;
 }
 
 /* A marker behind all work answers for it; it stays until more work comes, so that asking again and again does not put

@@ -63,7 +63,10 @@ static cl_program build_text(tpi_cl_device *d, const char *source, const char *m
     char options[sizeof d->options + 64];
     cl_int code;
     cl_program program = tpi_cl.CreateProgramWithSource(d->context, 2, texts, NULL, &code);
-    if (!program) return name ? (tpi_cl_ok(code ? code : -6, "CreateProgramWithSource"), NULL) : NULL;
+    if (!program) {
+        if (name) tpi_cl_ok(code ? code : -6, "CreateProgramWithSource");
+        return NULL;
+    }
     snprintf(options, sizeof options, "%s%s", d->options, more);
     code = build(d, program, options);
     if (code == 0 || (name && build_failed(d, program, name, code))) return program;

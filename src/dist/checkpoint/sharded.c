@@ -15,7 +15,7 @@
 #include "base/memory.h"
 #include "dist/checkpoint/sharded.h"
 #include "io/checkpoint/checkpoint.h"
-#include "io/out.h"
+#include "io/file_writer.h"
 #include "tensor/storage.h"
 
 /* ---- The folder ---- */
@@ -118,27 +118,27 @@ static char *part_name(save *s, int rank) {
     return tpi_arena_text(&s->arena, name, (size_t)n);
 }
 
-static bool into_part(void *context, const void *data, size_t bytes) { return tpi_out_write(context, data, bytes); }
+static bool into_part(void *context, const void *data, size_t bytes) { return tpi_writer_write(context, data, bytes); }
 
 /* Writes this rank's part; a list of (item, offset, length), or NULL and an error. */
 static tp_saved *write_part(save *s) {
     tpi_arena *a = &s->arena;
     char *name = part_name(s, s->talk.rank), *path = name ? tpi_path_in(a, s->folder, name) : NULL;
     tp_saved *places = path ? tpi_saved_new(a, TP_SAVED_LIST) : NULL;
-    tpi_out out;
+    tpi_file_writer out;
     bool any = false, ok = places;
     for (int64_t i = 0; ok && i < s->items.n; i++) {
         if (!s->mine[i]) continue;
-        if (!any && !(ok = any = tpi_out_open(&out, path))) break;
+        if (!any && !(ok = any = tpi_writer_open(&out, path))) break;
         int64_t at = (int64_t)out.at;
         ok = tpi_pt_write_tensor(&(tp_sink){into_part, &out}, s->mine[i]);
         tp_saved *place = ok ? tpi_sizes_value(a, TP_SAVED_TUPLE, (int64_t[]){i, at, (int64_t)out.at - at}, 3) : NULL;
         ok = place && tpi_saved_append(a, places, place);
     }
     if (any && !ok)
-        tpi_out_abandon(&out);
+        tpi_writer_abandon(&out);
     else if (any)
-        ok = tpi_out_commit(&out);
+        ok = tpi_writer_commit(&out);
     return ok ? places : NULL;
 }
 

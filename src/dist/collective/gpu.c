@@ -2,8 +2,9 @@
  * to do so far; copies to contiguous memory and back are in that stream too. An event tells its end, which the watcher
  * and whoever asks look at. Until then the work is on the group's list, which holds it and with it the tensors.
  *
- * Ranks compare what they come to as they do on the host, in the group's thread, while the GPU is at it; only what has
- * not been seen before (another kind, another shape) waits for that, so that it never begins where ranks disagree. */
+ * Ranks compare the collectives that they call as they do on the host, in the group's thread, while the GPU works. Only
+ * a collective that was not seen before (another kind, another shape) waits for the comparison, so that it never begins
+ * where ranks disagree. */
 #include "dist/collective/gpu.h"
 #include <stdio.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include "dist/watch/watch.h"
 #include "tensor/tensor.h"
 
-/* ---- The list of works that wait, and what has been done (with the lock) ---- */
+/* ---- The list of works that wait, and of those that are done (under the lock) ---- */
 static void list_add(tp_group *g, tp_work *w) { /* the oldest is first */
     tp_work **at = &g->waiting;
     while (*at) at = &(*at)->next_waiting;

@@ -21,7 +21,7 @@ typedef struct tpi_engine_host {
     int32_t version, rank, size;
     double timeout;      /* seconds, for opening */
     const char *address; /* by which others reach this machine */
-    const char *listen;  /* where to listen for them: addresses with spaces between, or "*" (door.h) */
+    const char *listen;  /* where to listen for them: addresses with spaces between, or "*" (listener.h) */
     void *context;
     bool (*set)(void *context, const char *key, const char *text);
     bool (*get)(void *context, const char *key, char *text, int64_t room);

@@ -35,7 +35,7 @@ bool tpi_net_send(int fd, const void *data, size_t bytes, double deadline);
 bool tpi_net_recv(int fd, void *data, size_t bytes, double deadline);
 
 /* Where a socket listens, as text for others: a word that is the same for processes which reach each other through
- * loopback, the port, and the addresses: those that `listen` names (door.h), or of a "*" all that the machine has.
+ * loopback, the port, and the addresses: those that `listen` names (listener.h), or of a "*" all that the machine has.
  * False with an error. */
 bool tpi_net_address(int port, const char *listen, char text[TPI_ADDRESS_BYTES]);
 int tpi_net_connect_to(const char *address, double deadline,

@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include "base/error.h"
 #include "base/memory.h"
-#include "dist/job/door.h"
+#include "dist/job/listener.h"
 #include "dist/engine/engine.h"
 #include "dist/engine/net.h"
 #include "dist/job/secret.h"
@@ -359,7 +359,7 @@ static void tcp_close(void *self, bool in_order) {
 }
 
 /* ---- Opening: each rank connects to those before it and is called by those after it. Whoever does not know the job's
- * secret stays outside (door.h); the number that a rank gives out with its address tells its callers from ranks of
+ * secret stays outside (listener.h); the number that a rank gives out with its address tells its callers from ranks of
  * another job with the same secret. ---- */
 typedef struct hello {
     uint64_t number;
@@ -372,7 +372,7 @@ static bool call_others(engine *e, double deadline) {
         snprintf(key, sizeof key, "tcp/%d", r);
         if (!e->host.get(e->host.context, key, text, sizeof text)) return fail(e, "rank %d has not come", r);
         hello h = {.number = strtoull(text, &address, 10), .rank = e->rank};
-        int fd = tpi_door_knock(address + 1, TPI_FOR_ENGINE, deadline);
+        int fd = tpi_connect_proven(address + 1, TPI_FOR_ENGINE, deadline);
         if (fd < 0) return false;
         if (!tpi_net_send(fd, &h, sizeof h, deadline)) {
             tpi_net_close(fd);
@@ -410,7 +410,7 @@ static bool hear(engine *e, caller *c, uint64_t number, int *missing) {
 
 typedef struct reception {
     engine *e;
-    tpi_door door;
+    tpi_listener listener;
     uint64_t number;
     double deadline;
     atomic_bool over; /* nobody is waited for any more */
@@ -422,17 +422,17 @@ typedef struct reception {
 static void *be_called(void *context) {
     reception *all = context;
     engine *e = all->e;
-    tpi_door *door = &all->door;
+    tpi_listener *listener = &all->listener;
     caller callers[MOST_CALLERS];
-    struct pollfd polls[MOST_CALLERS + TPI_DOOR_POLLS];
+    struct pollfd polls[MOST_CALLERS + TPI_LISTENER_POLLS];
     int n = 0, missing = e->size - 1 - e->rank;
     while (missing && tpi_now() < all->deadline && !all->over && !e->host.failed(e->host.context)) {
         for (int i = 0; i < n; i++) polls[i] = (struct pollfd){.fd = callers[i].fd, .events = POLLIN};
         int polled = n;
-        poll(polls, (nfds_t)(n + tpi_door_polls(door, polls + n)), tpi_door_patience(door, 250));
+        poll(polls, (nfds_t)(n + tpi_listener_polls(listener, polls + n)), tpi_listener_timeout(listener, 250));
         for (int i = n - 1; i >= 0; i--)
             if (!hear(e, &callers[i], all->number, &missing)) callers[i] = callers[--n];
-        for (int fd; n < MOST_CALLERS && (fd = tpi_door_admit(door, polls + polled)) >= 0;)
+        for (int fd; n < MOST_CALLERS && (fd = tpi_listener_accept(listener, polls + polled)) >= 0;)
             callers[n++] = (caller){.fd = fd, .since = tpi_now()};
     }
     while (n) tpi_net_close(callers[--n].fd);
@@ -446,7 +446,7 @@ static bool find_others(engine *e, reception *all) {
     char address[TPI_ADDRESS_BYTES], text[TPI_ADDRESS_BYTES + 32], key[32];
     int port = 0;
     pthread_t thread;
-    if (!tpi_door_open(&all->door, TPI_FOR_ENGINE, e->host.listen, 0, &port) ||
+    if (!tpi_listener_open(&all->listener, TPI_FOR_ENGINE, e->host.listen, 0, &port) ||
         !tpi_net_address(port, e->host.listen, address))
         return false;
     snprintf(key, sizeof key, "tcp/%d", e->rank);
@@ -471,7 +471,7 @@ static void *tcp_open(const tpi_engine_host *host) {
     tpi_condition_init(&e->changed);
     reception all = {.e = e, .number = tpi_random_number(), .deadline = tpi_now() + host->timeout};
     bool ok = pipe2(e->wake, O_CLOEXEC | O_NONBLOCK) == 0 && find_others(e, &all);
-    tpi_door_close(&all.door);
+    tpi_listener_close(&all.listener);
     e->threaded = ok && pthread_create(&e->thread, NULL, io_main, e) == 0;
     if (e->threaded) return e;
     fail(e, "the connections between ranks could not be made", 0);

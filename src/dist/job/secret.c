@@ -185,8 +185,8 @@ static void sign(const tpi_key *key, const char *who, tpi_purpose purpose, const
     tpi_hmac_end(&h, proof);
 }
 
-/* Answers the HELLO that has come. A new connection has room for the answer: one that does not take it is none of ours.
- */
+/* Answers the HELLO that was received. A new connection has room for the answer: one that does not take it is not one
+ * of ours. */
 static tpi_proof_result answer_hello(tpi_proof *p, int fd) {
     hello h;
     memcpy(&h, p->in, sizeof h);

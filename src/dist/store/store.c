@@ -17,7 +17,9 @@ void tp_dist_set_interrupt(bool (*check)(void)) { interrupt_check = check; }
 
 bool tpi_interrupted(void) {
     bool (*check)(void) = interrupt_check;
-    return check && check() && (tpi_fail(TP_ERR_RUNTIME, "interrupted"), true);
+    if (!check || !check()) return false;
+    tpi_fail(TP_ERR_RUNTIME, "interrupted");
+    return true;
 }
 
 tp_store *tpi_store_new(size_t bytes, const tpi_store_kind *kind, double timeout) {

@@ -4,7 +4,7 @@
 #define TPI_DIST_STORE_H
 #include <stdatomic.h>
 #include <taper/dist.h>
-#include "dist/job/door.h"
+#include "dist/job/listener.h"
 #include "dist/store/table.h"
 
 typedef struct tpi_store_kind {
@@ -18,7 +18,7 @@ struct tp_store { /* the first member of each kind's own struct */
     atomic_int refs;
     const tpi_store_kind *kind;
     double timeout;                /* seconds */
-    char listen[TPI_LISTEN_BYTES]; /* where this process listens for the others of the store (door.h); "": the store
+    char listen[TPI_LISTEN_BYTES]; /* where this process listens for the others of the store (listener.h); "": the store
                                       does not tell */
     int port;                      /* of TCP stores */
     const char *host;              /* of TCP stores, theirs */

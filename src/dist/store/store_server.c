@@ -35,7 +35,7 @@ typedef struct client {
 } client;
 
 struct tpi_store_server {
-    tpi_door door;
+    tpi_listener listener;
     int wake[2];
     pthread_t thread;
     tpi_table table;
@@ -108,7 +108,8 @@ static bool make_room(tpi_store_server *s) {
     int room = s->room ? s->room * 2 : 64;
     client *clients = tpi_realloc(s->clients, sizeof *clients * (size_t)room);
     if (clients) s->clients = clients;
-    struct pollfd *polls = clients ? tpi_realloc(s->polls, sizeof *polls * (size_t)(room + 1 + TPI_DOOR_POLLS)) : NULL;
+    struct pollfd *polls =
+        clients ? tpi_realloc(s->polls, sizeof *polls * (size_t)(room + 1 + TPI_LISTENER_POLLS)) : NULL;
     if (!polls) {
         tp_error_clear();
         return false;
@@ -221,7 +222,7 @@ static bool take_body(tpi_store_server *s, client *c, ssize_t *n) { /* false: th
     return true;
 }
 
-/* Takes what has arrived, up to a turn's worth. False if the client is gone, or is none. */
+/* Reads what has arrived, up to a turn's worth. False if the client is gone, or does not speak the protocol. */
 static bool take(tpi_store_server *s, client *c) {
     for (size_t taken = 0; !is_whole(c) && taken < TURN;) {
         ssize_t n;
@@ -256,7 +257,7 @@ static int next_look(const tpi_store_server *s) { /* milliseconds */
     double now = tpi_now(), next = now + 60;
     for (int i = 0; i < s->n; i++)
         if (s->clients[i].until > 0 && s->clients[i].until < next) next = s->clients[i].until;
-    return tpi_door_patience(&s->door, next > now ? (int)((next - now) * 1000) + 1 : 0);
+    return tpi_listener_timeout(&s->listener, next > now ? (int)((next - now) * 1000) + 1 : 0);
 }
 
 static void warn_of_no_secret(const tpi_store_server *s) {
@@ -273,13 +274,13 @@ static void warn_of_no_secret(const tpi_store_server *s) {
 }
 
 static void admit(tpi_store_server *s, struct pollfd *polls) {
-    for (int fd; (fd = tpi_door_admit(&s->door, polls)) >= 0;) {
+    for (int fd; (fd = tpi_listener_accept(&s->listener, polls)) >= 0;) {
         if (!make_room(s)) {
             tpi_net_close(fd);
             continue;
         }
         s->clients[s->n++] = (client){.fd = fd};
-        if (++s->admitted == 2 && !s->door.key.known) warn_of_no_secret(s); /* the first is this process itself */
+        if (++s->admitted == 2 && !s->listener.key.known) warn_of_no_secret(s); /* the first is this process itself */
     }
 }
 
@@ -300,7 +301,7 @@ static void *server_main(void *context) {
         s->polls[0] = (struct pollfd){.fd = s->wake[0], .events = POLLIN};
         for (int i = 0; i < n; i++)
             s->polls[i + 1] = (struct pollfd){.fd = s->clients[i].fd, .events = events_of(&s->clients[i])};
-        int all = n + 1 + tpi_door_polls(&s->door, s->polls + n + 1);
+        int all = n + 1 + tpi_listener_polls(&s->listener, s->polls + n + 1);
         if (poll(s->polls, (nfds_t)all, next_look(s)) < 0)
             for (int i = 0; i < all; i++) s->polls[i].revents = 0;
         if (s->polls[0].revents) return NULL;
@@ -308,16 +309,16 @@ static void *server_main(void *context) {
         for (int i = n - 1; i >= 0; i--) /* from the end, as dropping one moves the last into its place */
             if (s->polls[i + 1].revents && !attend(s, &s->clients[i], s->polls[i + 1].revents, &changed)) drop(s, i);
         look_again(s, changed);
-        struct pollfd door[TPI_DOOR_POLLS]; /* making room for a client may move the others */
-        memcpy(door, s->polls + n + 1, sizeof *door * (size_t)(all - n - 1));
-        admit(s, door);
+        struct pollfd polls[TPI_LISTENER_POLLS]; /* making room for a client may move the others */
+        memcpy(polls, s->polls + n + 1, sizeof *polls * (size_t)(all - n - 1));
+        admit(s, polls);
     }
 }
 
 static void server_free(tpi_store_server *s) { /* after its thread is over, or before it began */
     while (s->n) drop(s, s->n - 1);
     tpi_table_free(&s->table);
-    tpi_door_close(&s->door);
+    tpi_listener_close(&s->listener);
     for (int i = 0; i < 2; i++)
         if (s->wake[i] >= 0) close(s->wake[i]);
     tpi_mfree(s->clients);
@@ -331,13 +332,14 @@ void tpi_store_server_free(tpi_store_server *s) {
     server_free(s);
 }
 
-tpi_store_server *tpi_store_server_new(const char *where, int port, int *bound) {
+tpi_store_server *tpi_store_server_new(const char *where, int port, int *bound, bool *in_use) {
     tpi_store_server *s = tpi_malloc(sizeof *s);
     if (!s) return NULL;
     *s = (tpi_store_server){.wake = {-1, -1}};
     s->table.most = setting("TAPER_STORE_BYTES", (size_t)1 << 30);
     s->table.most_value = setting("TAPER_STORE_VALUE_BYTES", (size_t)256 << 20);
-    bool ok = make_room(s) && tpi_door_open(&s->door, TPI_FOR_STORE, where, port, bound);
+    bool ok = make_room(s) && tpi_listener_open(&s->listener, TPI_FOR_STORE, where, port, bound);
+    if (in_use) *in_use = s->listener.in_use;
     if (ok) s->port = *bound;
     if (ok && pipe2(s->wake, O_CLOEXEC) < 0) ok = tpi_refuse(TP_ERR_IO, "cannot make a pipe: %s", strerror(errno));
     int error = ok ? pthread_create(&s->thread, NULL, server_main, s) : 0;

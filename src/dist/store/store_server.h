@@ -3,7 +3,7 @@
  * reason of one that failed. */
 #ifndef TPI_DIST_STORE_SERVER_H
 #define TPI_DIST_STORE_SERVER_H
-#include "dist/job/door.h"
+#include "dist/job/listener.h"
 #include "dist/store/table.h"
 
 enum { TPI_STORE_MAGIC = 0x54505354, TPI_STORE_MOST_KEY = 1 << 20, TPI_STORE_MOST_BYTES = 1 << 30 };
@@ -18,6 +18,7 @@ typedef struct tpi_store_reply {
 } tpi_store_reply;
 
 typedef struct tpi_store_server tpi_store_server;
-tpi_store_server *tpi_store_server_new(const char *where, int port, int *bound); /* NULL with an error */
+/* NULL with an error. in_use: was it that the port is taken? May be NULL. */
+tpi_store_server *tpi_store_server_new(const char *where, int port, int *bound, bool *in_use);
 void tpi_store_server_free(tpi_store_server *server);
 #endif

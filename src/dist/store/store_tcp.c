@@ -175,7 +175,7 @@ tp_store *tp_store_tcp(const char *host, int port, bool serve_it, double timeout
     double deadline = tpi_now() + t->store.timeout;
     int which;
     if (serve_it) tpi_listen_as(host, t->store.listen);
-    if (serve_it && (t->server = tpi_store_server_new(t->store.listen, port, &t->store.port)))
+    if (serve_it && (t->server = tpi_store_server_new(t->store.listen, port, &t->store.port, NULL)))
         t->fd = connect_to_own(t, deadline);
     else if (!serve_it)
         t->fd = connect_to(host, &port, 1, "", &which, deadline);
@@ -190,8 +190,9 @@ static tpi_store_server *first_free(const tpi_meeting *m, const char *where, int
     for (;;) {
         for (int i = 0; i < m->n; i++) {
             if (i) tp_error_clear();
-            tpi_store_server *s = tpi_store_server_new(where, m->ports[i], bound);
-            if (s || !tpi_door_in_use()) return s;
+            bool in_use = false;
+            tpi_store_server *s = tpi_store_server_new(where, m->ports[i], bound, &in_use);
+            if (s || !in_use) return s;
         }
         if (tpi_now() >= until) break;
         tp_error_clear();
@@ -227,7 +228,7 @@ tp_store *tpi_store_tcp_here(double timeout) {
     tcp_store *t = client_new("", 0, timeout);
     if (!t) return NULL;
     tpi_listen_near("", "", t->store.listen);
-    t->server = tpi_store_server_new(t->store.listen, 0, &t->store.port);
+    t->server = tpi_store_server_new(t->store.listen, 0, &t->store.port, NULL);
     if (t->server) t->fd = connect_to_own(t, tpi_now() + t->store.timeout);
     return connected(t);
 }
@@ -235,6 +236,6 @@ tp_store *tpi_store_tcp_here(double timeout) {
 tp_store *tpi_store_tcp_at(const char *address, double timeout) {
     tcp_store *t = client_new("", 0, timeout);
     if (!t) return NULL;
-    t->fd = tpi_door_knock(address, TPI_FOR_STORE, tpi_now() + t->store.timeout);
+    t->fd = tpi_connect_proven(address, TPI_FOR_STORE, tpi_now() + t->store.timeout);
     return connected(t);
 }

@@ -266,7 +266,8 @@ static bool more_room(watch *w) {
     int room = w->room ? 2 * w->room : 16;
     tpi_link *clients = tpi_realloc(w->clients, sizeof *clients * (size_t)room);
     if (clients) w->clients = clients;
-    struct pollfd *polls = clients ? tpi_realloc(w->polls, sizeof *polls * (size_t)(room + 1 + TPI_DOOR_POLLS)) : NULL;
+    struct pollfd *polls =
+        clients ? tpi_realloc(w->polls, sizeof *polls * (size_t)(room + 1 + TPI_LISTENER_POLLS)) : NULL;
     if (!polls) return false;
     w->polls = polls;
     w->room = room;
@@ -321,9 +322,9 @@ static void serve_sockets(watch *w, int wait_ms) {
     w->polls[0] = (struct pollfd){.fd = w->wake[0], .events = POLLIN};
     for (int i = 0; i < n; i++)
         w->polls[i + 1] = (struct pollfd){.fd = w->job->rank == 0 ? w->clients[i].fd : w->server.fd, .events = POLLIN};
-    int at_door = tpi_door_polls(&w->door, w->polls + n + 1);
-    int ready = poll(w->polls, (nfds_t)(n + 1 + at_door), tpi_door_patience(&w->door, wait_ms));
-    if (ready < 0 || (ready == 0 && !w->door.nstrangers)) return;
+    int waited = tpi_listener_polls(&w->listener, w->polls + n + 1);
+    int ready = poll(w->polls, (nfds_t)(n + 1 + waited), tpi_listener_timeout(&w->listener, wait_ms));
+    if (ready < 0 || (ready == 0 && !w->listener.nstrangers)) return;
     char woken[64];
     if (w->polls[0].revents && read(w->wake[0], woken, sizeof woken) < 0) return;
     for (int i = n - 1; i >= 0; i--) {
@@ -343,9 +344,9 @@ static void serve_sockets(watch *w, int wait_ms) {
         else
             server_gone(w);
     }
-    struct pollfd door[TPI_DOOR_POLLS]; /* making room for a rank may move the others */
-    memcpy(door, w->polls + n + 1, sizeof *door * (size_t)at_door);
-    for (int fd; (fd = tpi_door_admit(&w->door, door)) >= 0;) {
+    struct pollfd polls[TPI_LISTENER_POLLS]; /* making room for a rank may move the others */
+    memcpy(polls, w->polls + n + 1, sizeof *polls * (size_t)waited);
+    for (int fd; (fd = tpi_listener_accept(&w->listener, polls)) >= 0;) {
         if (more_room(w))
             w->clients[w->nclients++] = (tpi_link){.fd = fd, .rank = -1};
         else {
@@ -406,7 +407,7 @@ static void watch_free(watch *w) {
         tpi_mfree(w->clients[i].in);
     }
     tpi_net_close(w->server.fd);
-    tpi_door_close(&w->door);
+    tpi_listener_close(&w->listener);
     for (int i = 0; i < 2; i++)
         if (w->wake[i] >= 0) close(w->wake[i]);
     tpi_ranks_free(w->list);
@@ -426,7 +427,7 @@ static bool listen_here(watch *w) {
     char address[TPI_ADDRESS_BYTES], text[TPI_ADDRESS_BYTES + 220];
     const char *where = w->job->host.listen;
     w->number = tpi_random_number();
-    if (!tpi_door_open(&w->door, TPI_FOR_WATCHER, where, 0, &port) || !tpi_net_address(port, where, address))
+    if (!tpi_listener_open(&w->listener, TPI_FOR_WATCHER, where, 0, &port) || !tpi_net_address(port, where, address))
         return false;
     snprintf(w->list->ranks[0].who, sizeof w->list->ranks[0].who, "host %s, pid %d", tpi_net_host(), (int)getpid());
     snprintf(text, sizeof text, "%llu %s\n%s", (unsigned long long)w->number, address, w->list->ranks[0].who);
@@ -441,7 +442,7 @@ static bool connect_to_first(watch *w) {
     if ((who = strchr(address, '\n'))) *who++ = 0;
     snprintf(w->list->ranks[0].who, sizeof w->list->ranks[0].who, "%s", who ? who : "");
     snprintf(h.who, sizeof h.who, "host %.100s, pid %d", tpi_net_host(), (int)getpid());
-    w->server.fd = tpi_door_knock(address + 1, TPI_FOR_WATCHER, deadline);
+    w->server.fd = tpi_connect_proven(address + 1, TPI_FOR_WATCHER, deadline);
     if (w->server.fd < 0) return false;
     return tpi_watch_tell(w, w->server.fd, TPI_HELLO, &h, sizeof h, NULL, 0) ||
            tpi_refuse(TP_ERR_IO, "rank 0's watcher hung up");

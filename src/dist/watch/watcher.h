@@ -2,7 +2,7 @@
  * All of it is the thread's own but for what is said to have a lock. */
 #ifndef TPI_DIST_WATCHER_H
 #define TPI_DIST_WATCHER_H
-#include "dist/job/door.h"
+#include "dist/job/listener.h"
 #include "dist/watch/watch.h"
 
 enum {
@@ -23,7 +23,7 @@ typedef struct tpi_head {
     uint32_t kind, bytes;
 } tpi_head;
 
-typedef struct tpi_link { /* a connection, and what has come of its next message */
+typedef struct tpi_link { /* a connection, and the part of its next message that was received */
     int fd, rank;         /* rank -1: it has not said hello */
     char *in;
     size_t have, room;
@@ -46,10 +46,10 @@ typedef struct tpi_watch {
     bool threaded, left;
     atomic_bool closing;
     int wake[2];
-    tpi_door door;     /* of rank 0 */
-    uint64_t number;   /* that tells ranks from those of another job with the same secret */
-    tpi_link server;   /* of ranks other than 0 */
-    tpi_link *clients; /* of rank 0 */
+    tpi_listener listener; /* of rank 0 */
+    uint64_t number;       /* that tells ranks from those of another job with the same secret */
+    tpi_link server;       /* of ranks other than 0 */
+    tpi_link *clients;     /* of rank 0 */
     struct pollfd *polls;
     int nclients, room;
     tpi_ranks *list; /* of rank 0; of others: what they know of rank 0 */

@@ -254,7 +254,7 @@ static bool build(fuser *f, const group *of, const tpi_graph_step *fold) {
         }
         bool own = leaves(f, v) && !(v == fed && aside);
         if (own) s->out[o] = v;
-        new_value(&b, v, own ? o++ : v == fed ? nout - 1 : -1); /* what has no memory comes last */
+        new_value(&b, v, own ? o++ : v == fed ? nout - 1 : -1); /* values without memory come last */
     }
     for (int i = 0; fold && i < fold->nout; i++) s->out[o + i] = fold->out[i];
     for (int i = 0; i < of->ninputs; i++) new_value(&b, s->in[i] = of->inputs[i], nout + i);

@@ -1,6 +1,5 @@
-/* Memory that goes on: a map, or a program of maps, may write its result over an operand that looks the same and that
- * no other step reads. What is decided here is that it may; a run looks whether the memory is really nobody else's
- * (replay.c). */
+/* Reuse of memory: a map, or a program of maps, may write its result over an operand of the same geometry that no other
+ * step reads. Here it is decided that it may; a run then checks that nobody else holds the memory (replay.c). */
 #include <string.h>
 #include "graph/graph.h"
 

@@ -1,7 +1,8 @@
-/* What hashing a pickle's keys will cost. Values may be shared, so a few bytes make a tuple that holds another twice,
- * and that another twice, forty deep: nothing to keep, and without end to hash or compare. Here every value gets its
- * weight, how many values it holds if each of those shared is counted again; what keys weigh together, and what calls
- * are given, must stay in proportion to the bytes of the pickle. Nothing recurses: what was visited waits in a list. */
+/* Limits what hashing a pickle's keys may cost. Values may be shared, so a few bytes make a tuple that holds another
+ * twice, and that one another twice, forty deep: little to keep, and endless to hash or compare. Here every value gets
+ * a weight: how many values it holds if shared ones are counted each time. The weights of all keys together, and of the
+ * arguments of calls, must stay in proportion to the bytes of the pickle. Nothing recurses: values to visit wait in a
+ * list. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/checkpoint/pickle.h"

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "tensor/given.h"
 #include "base/memory.h"
-#include "io/out.h"
+#include "io/file_writer.h"
 #include "io/checkpoint/zip.h"
 #include "tensor/storage.h"
 #include <stdio.h>
@@ -75,16 +75,16 @@ bool tp_write_pt(const char *path, const tp_sink *sink, const char *archive, con
 
 bool tp_write_pieces(const char *path, int64_t n, const void *const *pieces, const int64_t *bytes) {
     TPI_STOP_ON_ERROR(false);
-    tpi_out out;
+    tpi_file_writer out;
     if (!path || !path[0]) return tpi_refuse(TP_ERR_VALUE, "argument 'path': expected a file's name, got none");
     if (!TPI_LIST_GIVEN(pieces, n) || !TPI_LIST_GIVEN(bytes, n)) return false;
-    if (!tpi_out_open(&out, path)) return false;
+    if (!tpi_writer_open(&out, path)) return false;
     for (int64_t i = 0; i < n; i++) {
-        if (tpi_out_write(&out, pieces[i], (size_t)bytes[i])) continue;
-        tpi_out_abandon(&out);
+        if (tpi_writer_write(&out, pieces[i], (size_t)bytes[i])) continue;
+        tpi_writer_abandon(&out);
         return false;
     }
-    return tpi_out_commit(&out);
+    return tpi_writer_commit(&out);
 }
 
 void tp_free_bytes(void *bytes) { tpi_mfree(bytes); }

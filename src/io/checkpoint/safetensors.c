@@ -7,7 +7,7 @@
 #include "io/checkpoint/crc.h"
 #include "io/checkpoint/formats.h"
 #include "io/checkpoint/json.h"
-#include "io/out.h"
+#include "io/file_writer.h"
 #include "io/events/wire.h"
 #include "io/checkpoint/zip_format.h"
 #include <stdio.h>
@@ -109,14 +109,14 @@ static void write_header(tpi_wire *t, int64_t n, const entry *entries) {
 }
 
 static bool write_all(const char *path, int64_t n, const entry *entries, const tpi_wire *header) {
-    tpi_out out;
+    tpi_file_writer out;
     unsigned char length[8];
-    if (!tpi_out_open(&out, path)) return false;
+    if (!tpi_writer_open(&out, path)) return false;
     put64(length, header->n);
-    bool ok = tpi_out_write(&out, length, sizeof length) && tpi_out_write(&out, header->data, header->n);
-    for (int64_t i = 0; ok && i < n; i++) ok = tpi_out_write(&out, entries[i].here->data, bytes_of(&entries[i]));
-    if (ok) return tpi_out_commit(&out);
-    tpi_out_abandon(&out);
+    bool ok = tpi_writer_write(&out, length, sizeof length) && tpi_writer_write(&out, header->data, header->n);
+    for (int64_t i = 0; ok && i < n; i++) ok = tpi_writer_write(&out, entries[i].here->data, bytes_of(&entries[i]));
+    if (ok) return tpi_writer_commit(&out);
+    tpi_writer_abandon(&out);
     return false;
 }
 

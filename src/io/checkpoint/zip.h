@@ -17,7 +17,7 @@ typedef struct tpi_zip_piece {
 tpi_zip_writer *tpi_zip_create(const char *path, const tp_sink *sink, size_t align);
 /* Adds a member made of the pieces, one after the other. comment may be NULL. */
 bool tpi_zip_add(tpi_zip_writer *w, const char *name, const char *comment, int npieces, const tpi_zip_piece *pieces);
-/* Writes the directory and puts the archive in place of `path`, as tpi_out_commit does. Frees w in any case. */
+/* Writes the directory and puts the archive in place of `path`, as tpi_writer_commit does. Frees w in any case. */
 bool tpi_zip_commit(tpi_zip_writer *w);
 void tpi_zip_abandon(tpi_zip_writer *w); /* NULL is fine */
 extern uint64_t tpi_zip64_from;          /* sizes and offsets from here on take zip64 records; tests lower it */

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/checkpoint/crc.h"
-#include "io/out.h"
+#include "io/file_writer.h"
 #include "io/checkpoint/zip_format.h"
 #include <string.h>
 
@@ -17,7 +17,7 @@ typedef struct record {
 } record;
 
 struct tpi_zip_writer {
-    tpi_out out;
+    tpi_file_writer out;
     size_t align; /* of each member's bytes within the file; 1: none */
     int64_t n, room;
     record *records;
@@ -36,15 +36,15 @@ tpi_zip_writer *tpi_zip_create(const char *path, const tp_sink *sink, size_t ali
     tpi_zip_writer *w = tpi_new0(sizeof *w);
     if (!w) return NULL;
     w->align = align;
-    if (sink) tpi_out_into(&w->out, *sink);
-    if (sink || tpi_out_open(&w->out, path)) return w;
+    if (sink) tpi_writer_into(&w->out, *sink);
+    if (sink || tpi_writer_open(&w->out, path)) return w;
     writer_free(w);
     return NULL;
 }
 
 void tpi_zip_abandon(tpi_zip_writer *w) {
     if (!w) return;
-    tpi_out_abandon(&w->out);
+    tpi_writer_abandon(&w->out);
     writer_free(w);
 }
 
@@ -114,9 +114,9 @@ bool tpi_zip_add(tpi_zip_writer *w, const char *name, const char *comment, int n
     p = put32(p, small_or_mark(r->bytes));
     p = put32(p, small_or_mark(r->bytes));
     put16(put16(p, (uint16_t)length), (uint16_t)extra_bytes);
-    bool ok = tpi_out_write(&w->out, head, sizeof head) && tpi_out_write(&w->out, name, length) &&
-              tpi_out_write(&w->out, extra, extra_bytes);
-    for (int i = 0; ok && i < npieces; i++) ok = tpi_out_write(&w->out, pieces[i].data, pieces[i].bytes);
+    bool ok = tpi_writer_write(&w->out, head, sizeof head) && tpi_writer_write(&w->out, name, length) &&
+              tpi_writer_write(&w->out, extra, extra_bytes);
+    for (int i = 0; ok && i < npieces; i++) ok = tpi_writer_write(&w->out, pieces[i].data, pieces[i].bytes);
     return ok;
 }
 
@@ -146,8 +146,9 @@ static bool write_directory_entry(tpi_zip_writer *w, const record *r) {
     p = put16(p, 0);
     p = put32(p, 0);
     p = put32(p, small_or_mark(r->at));
-    return tpi_out_write(&w->out, head, sizeof head) && tpi_out_write(&w->out, r->name, length) &&
-           tpi_out_write(&w->out, extra, extra_bytes) && (!comment || tpi_out_write(&w->out, r->comment, comment));
+    return tpi_writer_write(&w->out, head, sizeof head) && tpi_writer_write(&w->out, r->name, length) &&
+           tpi_writer_write(&w->out, extra, extra_bytes) &&
+           (!comment || tpi_writer_write(&w->out, r->comment, comment));
 }
 
 static bool write_end(tpi_zip_writer *w) {
@@ -181,7 +182,7 @@ static bool write_end(tpi_zip_writer *w) {
     p = put32(p, small_or_mark(bytes));
     p = put32(p, small_or_mark(start));
     p = put16(p, 0);
-    return tpi_out_write(&w->out, tail, (size_t)(p - tail));
+    return tpi_writer_write(&w->out, tail, (size_t)(p - tail));
 }
 
 bool tpi_zip_commit(tpi_zip_writer *w) {
@@ -189,7 +190,7 @@ bool tpi_zip_commit(tpi_zip_writer *w) {
         tpi_zip_abandon(w);
         return false;
     }
-    bool ok = tpi_out_commit(&w->out);
+    bool ok = tpi_writer_commit(&w->out);
     writer_free(w);
     return ok;
 }

@@ -317,8 +317,8 @@ static bool read_argument(tpi_graph_memory *room, const tp_saved *v, tp_device d
     case TP_K_TENSOR: ++*tensors; break;
     case TP_K_TENSORS: *tensors += to->as.tensors.n = tpi_graph_number(held, 0, 1 << 20, &ok); break;
     case TP_K_SCALAR:
-        to->as.scalar =
-            tp_saved_kind_of(held) == TP_SAVED_NUMBER ? tp_saved_number(held) : (ok = false, tp_no_scalar());
+        ok = ok && tp_saved_kind_of(held) == TP_SAVED_NUMBER;
+        to->as.scalar = ok ? tp_saved_number(held) : tp_no_scalar();
         break;
     case TP_K_INTS:
         to->as.ints.v = read_ints(room, held, 1 << 20, &n, &ok);

@@ -130,7 +130,9 @@ static tpi_size_place *read_places(tp_compiled *g, int32_t input, const tp_saved
                                          tpi_graph_number(tp_saved_at(one, 1), 1, INT32_MAX, &ok),
                                          tpi_graph_number(tp_saved_at(one, 2), INT32_MIN, INT32_MAX, &ok)};
     }
-    return ok ? places : (tpi_graph_broken("where sizes are"), NULL);
+    if (ok) return places;
+    tpi_graph_broken("where sizes are");
+    return NULL;
 }
 
 bool tpi_graph_read_sizes(tp_compiled *g, tp_file *file) {

@@ -216,7 +216,8 @@ static void heap_put(heap *h, pair p) {
 }
 
 static pair heap_take(heap *h) {
-    pair first = h->v[0], last = h->v[--h->n];
+    h->n--;
+    pair first = h->v[0], last = h->v[h->n];
     int64_t at = 0;
     for (;;) {
         int64_t child = 2 * at + 1;

@@ -184,11 +184,11 @@ static bool class_of(compiler *c, charset *set) {
     set->negated = take(c, '^');
     while (!take(c, ']')) {
         if (c->p == c->end) return refuse(c, "a class that does not end") != NULL;
-        uint32_t first = *c->p++, last;
+        uint32_t first = *c->p++;
         if (first == '[' || first == '&') return refuse(c, "a class within a class") != NULL;
         if (first == '\\' && !escape(c, set, &first)) return false;
         if (first == NO_CHARACTER) continue;
-        last = first;
+        uint32_t last = first;
         if (c->end - c->p >= 2 && c->p[0] == '-' && c->p[1] != ']') {
             c->p++;
             last = *c->p++;

@@ -1,5 +1,5 @@
-/* Texts to ids and back. A text is cut at its added tokens first; what lies between goes through the stages of cuts,
- * and each word through byte-pair encoding. */
+/* Texts to ids and back. A text is cut at its added tokens first; the pieces between them go through the stages of
+ * cuts, and each word through byte-pair encoding. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/tokenizer/tokenizer.h"

@@ -325,7 +325,8 @@ bool tpi_native_attention_forward(tp_tensor *query, tp_tensor *key, tp_tensor *v
     if (ok && j.heads * j.queries > 0) {
         j.lse = lse->data;
         tpi_parallel_for(j.heads * j.query_blocks, j.heads * j.queries * j.keys * j.width > 32768, forward_task, &j);
-        if (atomic_load(&j.failed)) ok = (tpi_fail_memory(QUERIES * KEYS * sizeof(double), "attention scores"), false);
+        ok = !atomic_load(&j.failed);
+        if (!ok) tpi_fail_memory(QUERIES * KEYS * sizeof(double), "attention scores");
     }
     if (ok) {
         out[0] = tpi_from_compute(j.out.t, (tp_dtype)query->dtype);
@@ -354,7 +355,8 @@ bool tpi_native_attention_backward(tp_tensor *grad, tp_tensor *query, tp_tensor 
     if (ok && j.heads > 0) {
         j.lse = l->data;
         tpi_parallel_for(j.heads, j.heads * j.queries * j.keys * j.width > 32768, backward_task, &j);
-        if (atomic_load(&j.failed)) ok = (tpi_fail_memory(QUERIES * KEYS * sizeof(double), "attention scores"), false);
+        ok = !atomic_load(&j.failed);
+        if (!ok) tpi_fail_memory(QUERIES * KEYS * sizeof(double), "attention scores");
     }
     if (ok) {
         out[0] = tpi_from_compute(j.dq.t, (tp_dtype)query->dtype);

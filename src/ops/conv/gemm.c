@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include "base/threads.h"
-#include "base/range.h"
+#include "base/min_max.h"
 #include "linalg/blas.h"
 #include "ops/conv/conv.h"
 #include "ops/conv/im2col.h"

@@ -5,7 +5,7 @@
  * weight gradient): 5x5, 3 to 6, 32x32, batch 32      890/335   1169/477   567/404 5x5, 6 to 16, 14x14, batch 32
  * 352/317    658/424   726/484 */
 #include "ops/conv/narrow.h"
-#include "base/range.h"
+#include "base/min_max.h"
 #include <stdatomic.h>
 #include "base/memory.h"
 #include "base/threads.h"
@@ -94,8 +94,9 @@ static float *cleared(job *j, int64_t elements, size_t *bytes) {
 }
 
 static bool finish(job *j) {
-    return !atomic_load(&j->failed) ||
-           (tpi_fail_memory((size_t)j->x_image * sizeof(float), "a convolution's rows"), false);
+    if (!atomic_load(&j->failed)) return true;
+    tpi_fail_memory((size_t)j->x_image * sizeof(float), "a convolution's rows");
+    return false;
 }
 
 static void image_task(int64_t task, void *context) {

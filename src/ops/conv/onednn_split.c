@@ -13,7 +13,7 @@
  * channel is padded to eight 9 taps, 64 channels, 4096        (no kernel) 91.8/67.9   80.8/92.4 depthwise 3x3, 96,
  * 56x56          5.1/2.5     5.4/2.8     6.1/2.9 */
 #include "ops/conv/onednn.h"
-#include "base/range.h"
+#include "base/min_max.h"
 #include "base/threads.h"
 #include <stdatomic.h>
 

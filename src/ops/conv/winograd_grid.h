@@ -5,7 +5,7 @@
 #define TPI_CONV_WINOGRAD_GRID_H
 #include <stdatomic.h>
 #include "base/memory.h"
-#include "base/range.h"
+#include "base/min_max.h"
 #include "base/threads.h"
 #include "device/device.h"
 #include "ops/conv/winograd.h"
@@ -117,6 +117,7 @@ static inline void task_done(float *room, int64_t floats) {
 }
 static inline bool succeeded(atomic_size_t *missing) {
     size_t bytes = atomic_load(missing);
-    return !bytes || (tpi_fail_memory(bytes, "a convolution's tiles"), false);
+    if (bytes) tpi_fail_memory(bytes, "a convolution's tiles");
+    return !bytes;
 }
 #endif

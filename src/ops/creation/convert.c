@@ -2,7 +2,7 @@
 #include <float.h>
 #include <math.h>
 #include <taper/gpu.h>
-#include "ops/fits.h"
+#include "ops/check_fits.h"
 #include "ops/native.h"
 #include "ops/temporaries.h"
 #include "tpi_ops.h"

@@ -126,8 +126,9 @@ static bool transform(line_kind kind, const tp_tensor *from, tp_tensor *to, int 
     atomic_init(&j.failed, false);
     tpi_parallel_for(tpi_ceil_div(j.lines, j.lanes), j.lines * n >= 1 << 13, run_group, &j);
     tpi_fft_release(j.plan);
-    return !atomic_load(&j.failed) ||
-           (tpi_fail_memory((size_t)n * 64, "the work arrays of a Fourier transform"), false);
+    if (!atomic_load(&j.failed)) return true;
+    tpi_fail_memory((size_t)n * 64, "the work arrays of a Fourier transform");
+    return false;
 }
 
 /* A zero-dimensional tensor has no dim to transform, though its dims 0 and -1 are accepted elsewhere. */

@@ -107,17 +107,7 @@ typedef struct picked_t {
 #endif
 
 #if defined(KERNEL_pick) || defined(KERNEL_place)
-#if PIECE == 16
-typedef word16 piece_t;
-#elif PIECE == 8
-typedef word8 piece_t;
-#elif PIECE == 4
-typedef uint32_t piece_t;
-#elif PIECE == 2
-typedef uint16_t piece_t;
-#else
-typedef uint8_t piece_t;
-#endif
+#include "piece.h"
 #endif
 
 #ifdef KERNEL_pick

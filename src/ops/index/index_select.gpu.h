@@ -3,17 +3,7 @@
  * the type to sum in; for `largest` X. Numbers that are no row's are faults. */
 #ifdef KERNEL_rows
 #include "fault.h"
-#if PIECE == 16
-typedef word16 piece_t;
-#elif PIECE == 8
-typedef word8 piece_t;
-#elif PIECE == 4
-typedef uint32_t piece_t;
-#elif PIECE == 2
-typedef uint16_t piece_t;
-#else
-typedef uint8_t piece_t;
-#endif
+#include "piece.h"
 /* out[outer][i][...] = x[outer][index[i]][...], rows of `per` pieces; SIZE rows to choose from. WRAP: negative numbers
  * count from the end. GROUP threads have ROWS rows at a time, so that as many loads are on their way at once. */
 #define ROWS 4

@@ -78,7 +78,7 @@ KERNEL(entry)
 #endif
 
 #ifdef KERNEL_reduce
-#include "joined.gpu.h"
+#include "scatter_reduce.gpu.h"
 #define FEW     4
 #define AT_ONCE 32
 KERNEL(entry)

@@ -274,7 +274,8 @@ tpi_served tpi_gpu_index_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_
         return TPI_DECLINED;
     int d = self->ndim ? TPI_DIM(self, dim) : -1;
     tp_tensor *fits = d < 0 ? NULL : spread_along(self, d, index, source);
-    tp_tensor *alone = fits ? tpi_detached(source) : (tp_error_clear(), NULL);
+    if (!fits) tp_error_clear(); /* the CPU says what is wrong with the call */
+    tp_tensor *alone = fits ? tpi_detached(source) : NULL;
     tp_tensor *times = tp_scalar_to_double(alpha) == 1 ? tpi_retain(alone)
                        : alone                         ? tpo_mul(tp_operand_tensor(alone), tp_operand_scalar(alpha))
                                                        : NULL;

@@ -5,7 +5,7 @@
  *   block   a block has a line of up to TILE elements and sorts its numbers; KEY and ITEMS as tile.gpu.h has them
  *   few     a thread has an element of a line of few, and joins those behind it that name the same place */
 #include "fault.h"
-#include "joined.gpu.h"
+#include "scatter_reduce.gpu.h"
 typedef struct lines_t {
     int64_t shape[DIMS], x[DIMS], index[DIMS]; /* of the dims but the one; strides in x and in the index, as in src */
     int64_t size, along, step;                 /* x's size and stride along the one, the index's stride */
@@ -27,7 +27,7 @@ typedef struct lines_t {
 
 #ifdef KERNEL_block
 #include "tile.gpu.h"
-#include "settle.gpu.h"
+#include "radix_pass.gpu.h"
 KERNEL(entry)
 (FAULT, PTR(x), PTR(src), PTR(index), const lines_t l, const int n, const int digits) {
     SHARED key_t tile_keys[TILE];

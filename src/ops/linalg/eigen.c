@@ -96,8 +96,9 @@ static bool eig(tp_tensor *self, tp_tensor **values, tp_tensor **vectors) {
     tp_dtype phased = tpi_dtype_to_complex((tp_dtype)self->dtype);
     tp_tensor *a = tpi_columns_copy(self, tp_no_ints()), *info = NULL;
     *values = a ? tpi_rows_new(self, 2, n, phased) : NULL;
-    bool ok = *values && (!vectors || (*vectors = tpi_columns_new(self, 2, n, n, phased)));
-    ok = ok && (info = tpi_batch_new(self, 2, TP_INT32)) && tpi_fill_data(info, tp_int(0));
+    if (*values && vectors) *vectors = tpi_columns_new(self, 2, n, n, phased);
+    if (*values && (!vectors || *vectors)) info = tpi_batch_new(self, 2, TP_INT32);
+    bool ok = info && tpi_fill_data(info, tp_int(0));
     if (ok && !tpi_is_made_up(a) && !is_finite((tp_dtype)a->dtype, a->data, a->numel))
         ok = tpi_refuse(TP_ERR_RUNTIME, "%sinput tensor should not contain infs or NaNs.",
                         tpi_failed_text("torch.linalg.eig", -1));

@@ -1,6 +1,6 @@
-/* The exponential of matrices on GPUs, as on the CPU (ops/linalg/function.c): Pade's fraction of degree 13 of a matrix
- * halved until it is small, squared as often. Each matrix of a batch has its own number of halvings; only the largest
- * comes to the host. */
+/* The exponential of matrices on GPUs, as on the CPU (ops/linalg/matrix_functions.c): Pade's fraction of degree 13 of a
+ * matrix halved until it is small, squared as often. Each matrix of a batch has its own number of halvings; only the
+ * largest comes to the host. */
 #include <math.h>
 #include "ops/temporaries.h"
 #include "ops/linalg/factor_gpu.h"

@@ -288,7 +288,7 @@ bool tpi_compose_lstsq_backward(tp_tensor *grad_solution, tp_tensor *grad_residu
         n++;
     }
     tp_tensor *a = n == 2 ? plus(&bag, gA[0], gA[1]) : gA[0], *c = n == 2 ? plus(&bag, gB[0], gB[1]) : gB[0];
-    if (!n) { /* residuals that there are none of */
+    if (!n) { /* neither the solution nor the residuals have a gradient */
         a = tpi_put(&bag, tpo_zeros_like(A, TP_NO_DTYPE, tpi_device(A), TP_PRESERVE));
         c = tpi_put(&bag, tpo_zeros_like(B, TP_NO_DTYPE, tpi_device(B), TP_PRESERVE));
     }

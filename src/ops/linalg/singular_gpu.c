@@ -9,7 +9,7 @@
 
 static const tpi_gpu_site jacobi_site = {"jacobi.gpu.h", "jacobi"};
 
-/* A = left right^H, up to what stands between: left has columns U diag(S), right is V; S in no order. */
+/* A = left right^H: left has the columns U diag(S), right is V; S in no order. */
 typedef struct singular {
     tp_tensor *left, *right, *values;
 } singular;
@@ -147,7 +147,8 @@ static double precision_of(const tp_tensor *A) {
     return A->dtype == TP_FLOAT32 || A->dtype == TP_COMPLEX64 ? FLT_EPSILON : DBL_EPSILON;
 }
 
-/* Whether each value is above max(atol, rtol * the largest), as ops/linalg/function.c has it: NaN is "not given". */
+/* Whether each value is above max(atol, rtol * the largest), as ops/linalg/matrix_functions.c has it: NaN is "not
+ * given". */
 static tp_tensor *which_count(tpi_temporaries *bag, const tp_tensor *A, tp_tensor *values, double atol, double rtol) {
     int64_t m = tpi_rows_of(A), n = tpi_cols_of(A);
     if (isnan(rtol)) rtol = !isnan(atol) && atol > 0 ? 0 : precision_of(A) * (double)(m > n ? m : n);

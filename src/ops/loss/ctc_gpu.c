@@ -76,7 +76,9 @@ static bool prepare(call *c, tp_tensor *log_probs, tp_tensor *targets, tp_ints i
     c->team = team_of(caps, c->width);
     c->x = tpi_contiguous_data(log_probs);
     c->targets = tpi_contiguous_data(targets);
-    return (c->x && c->targets) || (drop(c), false);
+    if (c->x && c->targets) return true;
+    drop(c);
+    return false;
 }
 
 static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site) {

@@ -173,8 +173,13 @@ bool tpi_native_nll_loss_forward(tp_tensor *self, tp_tensor *target, tp_tensor *
     tpi_release(x);
     tpi_release(w);
     tpi_release(t);
-    out[0] = fine ? tpi_from_compute(output, (tp_dtype)self->dtype) : (tpi_release(output), NULL);
-    out[1] = fine ? tpi_from_compute(total, (tp_dtype)self->dtype) : (tpi_release(total), NULL);
+    if (!fine) {
+        tpi_release(output);
+        tpi_release(total);
+        return false;
+    }
+    out[0] = tpi_from_compute(output, (tp_dtype)self->dtype);
+    out[1] = tpi_from_compute(total, (tp_dtype)self->dtype);
     if (out[0] && out[1]) return true;
     tpi_release(out[0]);
     tpi_release(out[1]);

@@ -1,10 +1,15 @@
-/* Products of matrices of any dtype and strides: C = alpha A B + beta C + bias, row by row. gpu/matmul.c of ops writes
- * before this: s_t, c_t, a_t       storage type, compute type, and the type that sums: c_t, unsigned for integers,
- * which wrap GET(s), SET(v)      from and to storage;  NUMBER(p) the member of a param_t that holds a c_t COMPLEX,
- * HAS_C (beta is not 0), HAS_BIAS (one number per column) TILED: SIDE x SIDE threads make a tile of C, 4 x 4 elements
- * each, from strips of A and B in shared memory; A_DOWN, B_DOWN: neighbouring elements of A lie in its columns, of B in
- * its columns (else in rows), and neighbouring threads read those otherwise: a group of threads per element of C, each
- * over its part of k; without SHARING a thread makes a small block of C alone. */
+/* Products of matrices of any dtype and strides: C = alpha A B + beta C + bias, row by row. matmul_gpu.c writes before
+ * this text:
+ *
+ *   s_t, c_t, a_t   storage type, compute type, and the type that sums: c_t, unsigned for integers, which wrap
+ *   GET(s), SET(v)  from and to storage
+ *   NUMBER(p)       the member of a param_t that holds a c_t
+ *   COMPLEX, HAS_C (beta is not 0), HAS_BIAS (one number per column)
+ *   TILED           SIDE x SIDE threads make a tile of C, 4 x 4 elements each, from strips of A and B in shared memory
+ *   A_DOWN, B_DOWN  neighbouring elements lie in columns (else in rows), and neighbouring threads read those
+ *
+ * Without TILED a group of threads makes an element of C, each over its part of k; without SHARING a thread makes a
+ * small block of C alone. */
 typedef struct product_t {
     int64_t m, n, k, batches;
     int64_t a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row; /* strides in elements */

@@ -11,11 +11,7 @@
  * Parts are added in order. The squares are of differences from the channel's first element, so that a mean far from
  * zero costs no digits. */
 #include "epilogue.h"
-#if defined(__OPENCL_VERSION__)
-#define ALIGNED(type) __attribute__((aligned(VEC * sizeof(type))))
-#else
-#define ALIGNED(type) __align__(VEC * sizeof(type))
-#endif
+#include "piece.h"
 typedef struct ALIGNED(T_X) piece_x {
     T_X v[VEC];
 } piece_x;

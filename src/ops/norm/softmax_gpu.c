@@ -12,13 +12,7 @@ static bool rows(bool log, tp_tensor *out, tp_tensor *grad, tp_tensor *x, int64_
     int64_t count = x->numel / n;
     int width = (int)n;
     tpi_gpu_rows r = tpi_gpu_rows_for(tpi_device(x), n, (int)size, align, grad ? 2 : 1);
-    const tpi_gpu_define defines[] = {TPI_DEFINE("LOG", log),
-                                      TPI_DEFINE("LONG", r.is_long),
-                                      TPI_DEFINE("GROUP", r.group),
-                                      TPI_DEFINE("GROUPS", r.groups),
-                                      TPI_DEFINE("PER", r.per),
-                                      TPI_DEFINE("VEC", r.vector),
-                                      TPI_DEFINE_DTYPE("X", x->dtype),
+    const tpi_gpu_define defines[] = {TPI_DEFINE("LOG", log), TPI_DEFINE_ROWS(r), TPI_DEFINE_DTYPE("X", x->dtype),
                                       TPI_DEFINE_DTYPE("Y", out->dtype),
                                       TPI_DEFINE_DTYPE("G", grad ? grad->dtype : x->dtype)};
     bool wide = x->dtype == TP_FLOAT64 || out->dtype == TP_FLOAT64;

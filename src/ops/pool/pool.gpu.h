@@ -13,11 +13,7 @@ typedef struct geometry_t {
     int64_t divisor; /* 0: the window's elements */
 } geometry_t;
 
-#if defined(__OPENCL_VERSION__)
-#define ALIGNED(type) __attribute__((aligned(VEC * sizeof(type))))
-#else
-#define ALIGNED(type) __align__(VEC * sizeof(type))
-#endif
+#include "piece.h"
 typedef struct ALIGNED(T_X) piece_x {
     T_X v[VEC];
 } piece_x;

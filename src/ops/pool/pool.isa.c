@@ -1,7 +1,7 @@
 /* Pooling over one plane, for each element type. */
 #include <math.h>
 #include "base/wrap.h"
-#include "base/range.h"
+#include "base/min_max.h"
 #include "ops/pool/pool.h"
 
 /* Where the window of output `at` of a dim meets its first element. */

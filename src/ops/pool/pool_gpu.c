@@ -111,7 +111,9 @@ static tp_tensor *back(const tpi_gpu_site *site, const tpi_conv *c, const tpi_av
 
 /* What is wrong with a call is the CPU's to say. */
 static bool geometry_of(tpi_conv *c, tp_ints shape, int n, tpi_windows w) {
-    return tpi_pool_geometry(c, shape, n, &w, "pool") || (tp_error_clear(), false);
+    bool fine = tpi_pool_geometry(c, shape, n, &w, "pool");
+    if (!fine) tp_error_clear();
+    return fine;
 }
 static bool adaptive_of(tpi_conv *c, tp_ints shape, int n, tp_ints size) {
     if (!tpi_adaptive_geometry(c, shape, n, size, "pool")) {

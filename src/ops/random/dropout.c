@@ -59,8 +59,8 @@ tp_tensor *tpi_native_dropout_noise(tp_tensor *self, double p, int64_t keep, tp_
     return tpi_after(mask, scaled(mask, wide ? 1 / (1 - p) : (double)(1 / (float)(1 - p))));
 }
 
-/* Alpha dropout sends what goes to -alpha and then restores mean 0 and variance 1: input * scale(mask) + shift(mask).
- */
+/* Alpha dropout sets dropped elements to -alpha and then restores mean 0 and variance 1: input * scale(mask) +
+ * shift(mask). */
 static const double alpha = 1.7580993408473766;
 static double alpha_gain(double p) { return 1 / sqrt((alpha * alpha * p + 1) * (1 - p)); }
 

@@ -118,7 +118,7 @@ static bool grow(state *s, const state *start, int64_t n) {
     return true;
 }
 
-/* What has finished early stands below what went on longer. */
+/* The last states of a packed batch: those of sequences that ended early come below those of longer ones. */
 static tp_tensor *with_finished(tp_tensor *last, tp_tensors done) {
     if (!last || !done.n) return last;
     tp_tensors all = {tpi_malloc(sizeof *all.v * (size_t)(done.n + 1)), done.n + 1};

@@ -4,7 +4,7 @@
  * once for the whole layer. The recurrent weight is packed for the products once. Its gradient is one product over all
  * steps. */
 #include "linalg/blas.h"
-#include "base/range.h"
+#include "base/min_max.h"
 #include "linalg/gemm.h"
 #include "ops/recurrent/lstm_rows.h"
 #include "ops/native.h"

@@ -13,7 +13,7 @@ typedef struct ranked {
     int64_t n; /* elements of a row */
 } ranked;
 
-/* Empty rows, and what has no dim at all, are left to the CPU. */
+/* Empty rows, and tensors without a dim, are left to the CPU. */
 static bool rank(ranked *r, tp_tensor *self, int64_t dim) {
     *r = (ranked){.d = TPI_DIM(self, dim)};
     if (r->d < 0 || !self->ndim || !self->numel) {
@@ -36,7 +36,7 @@ static bool drop_dim(tp_tensor *t, int d) {
     return tpi_set_geometry(t, &g);
 }
 
-/* What stands at the place `at` (int64, of size one along the dim) of each row in order. Empties the bag. */
+/* The element at position `at` (int64, of size one along the dim) of each sorted row. Empties the bag. */
 static bool pick(ranked *r, tp_tensor *at, bool keepdim, tp_tensor **out) {
     out[0] = at ? tpo_gather(r->values, r->d, at, false) : NULL;
     out[1] = out[0] ? tpo_gather(r->indices, r->d, at, false) : NULL;

@@ -100,7 +100,7 @@ KERNEL(entry)
 #endif
 
 #if defined(KERNEL_move) || defined(KERNEL_whole)
-#include "settle.gpu.h"
+#include "radix_pass.gpu.h"
 #endif
 
 #ifdef KERNEL_move

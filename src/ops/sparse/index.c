@@ -113,7 +113,7 @@ typedef struct expand_job { /* a batch of compressed indices; see fill_lines */
     const int64_t *crow, *col;
     int64_t lines, stored, ndim;
     const int64_t *batch;
-    int64_t *line, *other, *group; /* out's rows: the lines, what stands in them, and the batch's numbers */
+    int64_t *line, *other, *group; /* out's rows: the line, the index within the line, and the batch's number */
     int64_t total;
 } expand_job;
 

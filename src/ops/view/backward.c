@@ -1,5 +1,5 @@
-/* What goes back through a view: zeros with a gradient written (or added) where the view looked, and the *_scatter
- * operators, which do the same to a copy. Also the views that change the dtype, which a geometry alone cannot say. */
+/* The backward of views: zeros with a gradient written (or added) where the view looked, and the *_scatter operators,
+ * which do the same to a copy. Also the views that change the dtype, which geometry alone does not describe. */
 #include <stdio.h>
 #include "ops/native.h"
 #include "tensor/sizes.h"

@@ -6,6 +6,7 @@ results. Gradients lie as their tensor does, and where that is yet to be summed,
 
 import taper
 from taper import distributed as dist
+from taper import _C
 from taper._C import Size, Tensor
 from taper.distributed.tensor import _rules
 from taper.distributed.tensor._collectives import Spread
@@ -20,11 +21,6 @@ _AS_THEY_ARE = frozenset(
     register_post_accumulate_grad_hook retain_grad backward __hash__ _is_view get_device is_shared is_pinned
     is_inference _typed_storage storage_offset has_names
     storage_type __reduce_ex__ set_ share_memory_""".split()
-)
-_RANDOM = frozenset(
-    """dropout alpha_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rand_like randn_like randint_like
-    bernoulli bernoulli_ uniform_ normal_
-    exponential_ random_ trunc_normal_ multinomial rrelu cauchy_ geometric_ log_normal_""".split()
 )
 _NEW = frozenset("new_zeros new_ones new_empty new_full".split())
 _implicit = []  # not empty: plain tensors count as what every rank has
@@ -245,7 +241,7 @@ class DTensor(Tensor):
 def _draws(name, args, kwargs):
     """Does a call draw numbers? A dropout that does not train draws none."""
     trains = kwargs.get("training", args[2] if len(args) > 2 else True)
-    return name in _RANDOM and ("dropout" not in name or bool(trains))
+    return _C._operator_draws(name) and ("dropout" not in name or bool(trains))
 
 
 def _unpickled(local, mesh, placements, shape, requires_grad, is_param):

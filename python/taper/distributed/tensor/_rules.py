@@ -33,7 +33,7 @@ _UNARY_LINEAR = """neg negative clone to float half bfloat16 double cpu cuda con
     dropout""".split()
 _LIKE = (
     "zeros_like ones_like full_like rand_like randn_like randint_like bernoulli fill_ uniform_ normal_ exponential_ "
-    "bernoulli_ random_ trunc_normal_"
+    "bernoulli_ random_"
 ).split()
 
 

@@ -1,10 +1,17 @@
 /* What kernels of reductions and scans share: where the columns of a result and the elements of a column lie, and how
  * elements are read. A column is what one element of a reduction's result is made of; a scan's column is one line along
- * its dim. gpu/axes.c writes before this: KDIMS, RDIMS    kept and reduced dims, each at least 1 NOUT, EACH_OUT(X),
- * OUT_ARGUMENTS, OUT_POINTERS, OUT_VALUES, OUT_RESULTS    the results, as the kernel's and functions' arguments index_t
- * uint32_t where all positions fit, else int64_t VEC             elements that are read at once: 16 bytes, or 1
- *   BLOCK_SIZE      threads of a block;  SHARING  whether they work together
- *   sx_t, READ(s)   storage type of x, and an element of it as x_t;  so0_t, WRITE0(v), ... the same for results
+ * its dim. gpu/axes.c writes before this text:
+ *
+ *   KDIMS, RDIMS    kept and reduced dims, each at least 1
+ *   NOUT, EACH_OUT(X), OUT_ARGUMENTS, OUT_POINTERS, OUT_VALUES, OUT_RESULTS
+ *                   the results, as the kernel's and the functions' arguments
+ *   index_t         uint32_t where all positions fit, else int64_t
+ *   VEC             elements that are read at once: 16 bytes, or 1
+ *   BLOCK_SIZE      threads of a block
+ *   SHARING         whether they work together
+ *   sx_t, READ(s)   storage type of x, and an element of it as x_t
+ *   so0_t, WRITE0(v), ...
+ *                   the same for results
  *   x_t, state_t, op_start(), op_step(), ... of the operator */
 #ifndef AXES_H
 #define AXES_H

@@ -4,14 +4,18 @@
  *
  *   KERNEL(name)(PTR(out), PTR(x), const int64_t n) { GLOBAL float *p = AT(float, x); ... }
  *
- * PTR(name)      declares a pointer argument (OpenCL's is a buffer and an offset in bytes), AT(type, name) reads it
- * GLOBAL         memory of the device, SHARED of the block: SHARED float tile[32][33]; at the top of a kernel
- * INLINE, HEAVY  declare a function, put in line or not
- * THREAD, THREADS, BLOCK, BLOCKS       number and count of threads in the block, of blocks in the grid; _Y and _Z the
- * other two dims BARRIER()      all threads of the block come here, and see what the others wrote before SHARED_OF of a
- * pointer to shared memory; SWAP(x, by), CUDA and HIP alone: x of the thread of this warp whose number differs by that
- * bit UNROLL         before a loop;  KERNEL_OF(name, threads, blocks)  a kernel of so many threads a block, that many
- * blocks of which share a processor
+ *   PTR(name)       declares a pointer argument (OpenCL's is a buffer and an offset in bytes)
+ *   AT(type, name)  reads it
+ *   GLOBAL, SHARED  memory of the device, and of the block: SHARED float tile[32][33]; at the top of a kernel
+ *   SHARED_OF       of a pointer to shared memory
+ *   INLINE, HEAVY   declare a function, put in line or not
+ *   UNROLL          before a loop
+ *   THREAD, THREADS, BLOCK, BLOCKS
+ *                   number and count of threads in the block, of blocks in the grid; _Y and _Z: the other two dims
+ *   BARRIER()       all threads of the block come here, and see what the others wrote before
+ *   SWAP(x, by)     CUDA and HIP alone: x of the thread of this warp whose number differs by that bit
+ *   KERNEL_OF(name, threads, blocks)
+ *                   a kernel of so many threads a block, that many blocks of which share a processor
  *
  * Elements in memory are of a storage type, s_<dtype>; get_<dtype> gives the value in its compute type (b8, i32, i64,
  * f32, f64, c64, c128: f16 and bf16 compute in f32, the small integers in i32) and set_<dtype> takes one back.

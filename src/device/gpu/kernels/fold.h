@@ -1,8 +1,11 @@
 /* Reductions. Three kernels over the operator's functions, each in a fixed order, so that results are the same bits
- * every time: FOLD_ROWS     a group of threads per piece of a column, neighbours read neighbouring elements of it
+ * every time:
+ *
+ *   FOLD_ROWS     a group of threads per piece of a column, neighbours read neighbouring elements of it
  *   FOLD_COLUMNS  a group of threads side by side, each of which reads VEC neighbouring columns; the block's other
  *                 threads take other rows
  *   FOLD_MERGE    a group of threads per column, over the states that its pieces left
+ *
  * With SPLIT a column has several pieces, whose states go to memory as [piece][column]; without, results are written at
  * once. Without SHARING threads do not work together: a group is one thread, or in FOLD_COLUMNS all of the block's. */
 

@@ -14,13 +14,8 @@
 #ifndef ROW_H
 #define ROW_H
 #include "group.h"
+#include "piece.h"
 #define ROW_AT(k) (((k) / VEC * GROUP + LANE) * VEC + (k) % VEC)
-
-#if defined(__OPENCL_VERSION__)
-#define ALIGNED(type) __attribute__((aligned(VEC * sizeof(type))))
-#else
-#define ALIGNED(type) __align__(VEC * sizeof(type))
-#endif
 
 #define ROW_PIECE(X)                          \
     typedef struct ALIGNED(T_##X) piece_##X { \

@@ -1,10 +1,14 @@
 /* Running results along one dim. A block takes a column, or a piece of it, tile by tile: each of its threads folds
  * ITEMS elements that follow one another, the threads' states are scanned, and every thread goes over its elements
- * again from the state before them. Kernels: SCAN_ROWS     a block per piece of a column SCAN_COLUMNS  a thread per
- * piece of a column: columns that lie side by side, and short ones SCAN_CARRY    a block per column: the states of its
- * pieces (kernels/fold.h made them) become those before each piece SCAN_CHAIN    all in one pass: a block per piece of
- * a column, which waits for what stands before it States of pieces lie as [piece][column]. All in a fixed order.
- * Without SHARING only SCAN_COLUMNS is used. */
+ * again from the state before them.
+ *
+ *   SCAN_ROWS     a block per piece of a column
+ *   SCAN_COLUMNS  a thread per piece of a column, for columns that lie side by side, and for short ones
+ *   SCAN_CARRY    a block per column: the states of its pieces (kernels/fold.h made them) become those before each
+ *                 piece
+ *   SCAN_CHAIN    all in one pass: a block per piece of a column, which waits for the state before the piece
+ *
+ * States of pieces lie as [piece][column]. All in a fixed order. Without SHARING only SCAN_COLUMNS is used. */
 #include "axes.h"
 #include "states.h"
 
@@ -188,12 +192,12 @@ KERNEL(entry)
 
 #if defined(SCAN_CHAIN)
 /* A block takes the next piece that none has taken, so those before it are done or under way: waiting for them ends.
- * Pieces leave their totals in cells, and every CHAIN-th what stands up to its end, for the next CHAIN of them: what
- * stands before a piece is a sum in one order, whoever comes first. x and results move in 16 bytes, by neighbouring
- * threads; each thread's CHAIN_PACKS of them that follow one another come by way of shared memory, where one place in
- * so many is left out for the banks' sake, and stay there while the block waits: registers kept for them would leave
- * room for fewer blocks. Memory of `states`: the number of the next piece, as long as a cell; a cell for each piece;
- * one for each CHAIN of a column's. All zero at first. */
+ * Each piece leaves its total in a cell, and every CHAIN-th piece the running result up to its end, for the next CHAIN
+ * pieces. So the state before a piece is a sum in one order, whoever comes first. x and results move in 16 bytes, by
+ * neighbouring threads; each thread's CHAIN_PACKS of them that follow one another come by way of shared memory, where
+ * one place in so many is left out for the banks' sake, and stay there while the block waits: registers kept for them
+ * would leave room for fewer blocks. Memory of `states`: the number of the next piece, as long as a cell; a cell for
+ * each piece; one for each CHAIN of a column's. All zero at first. */
 EACH_OUT(OUT_PACK)
 #define CHAIN          32
 #define CHAIN_PACKS    8

@@ -1,6 +1,6 @@
-/* What a tensor looks at, exchanged (.data, set_, resize_) or written by others. The tensor stays the one it was to
- * everybody who holds it, its gradient and its hooks stay, and it counts its versions on. A leaf that the tape has
- * saved is seen with its new data, as in PyTorch. */
+/* A tensor gets other memory (.data =, set_, resize_), or others write to its memory. Whoever holds the tensor sees the
+ * new data; its gradient, its hooks and its version count stay. A leaf that the tape has saved is seen with its new
+ * data, as in PyTorch. */
 #include <string.h>
 #include "tensor/given.h"
 #include "autograd/tape.h"

@@ -1,6 +1,6 @@
-/* The order of arguments that PyTorch had before keywords, with numbers in front of tensors: x.add_(-lr, grad),
- * torch.addmm(beta, x, alpha, a, b). Scripts of that time still say it; PyTorch takes it with a warning, and so do we.
- * Asked only when a call fits no overload. */
+/* Deprecated signatures of PyTorch, with numbers in front of tensors: x.add_(-lr, grad), torch.addmm(beta, x, alpha, a,
+ * b). Old scripts use them; PyTorch accepts them with a warning, and so do we. Asked only when a call fits no overload.
+ */
 #include "tpy.h"
 
 /* Names the first `count` of the operator's numbers: "beta alpha" gives ("beta", "alpha"). NULL: it has fewer. */
@@ -19,8 +19,8 @@ static PyObject *keywords(const char *numbers, int count) {
     return names;
 }
 
-bool tpy_old_order(const tp_operator *op, const char *name, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
-                   tpy_old_call *call) {
+bool tpy_deprecated_signature(const tp_operator *op, const char *name, PyObject *const *args, Py_ssize_t n,
+                              PyObject *kwnames, tpy_old_call *call) {
     if (!op->numbers_first || n > TPY_OLD_ARGS || (kwnames && PyTuple_GET_SIZE(kwnames))) return false;
     PyObject *numbers[2];
     int nnumbers = 0;

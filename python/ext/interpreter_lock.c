@@ -1,5 +1,5 @@
-/* Calls of the library that run without the interpreter's lock, and changes that must not meet one. Everything here is
- * read and written with that lock held. */
+/* Calls of the library that run without the interpreter's lock, and changes of a tensor that must wait until no such
+ * call reads it. Everything here is read and written with that lock held. */
 #include "tpy.h"
 #include <pthread.h>
 #include <time.h>

@@ -1,5 +1,5 @@
-/* Where and how work is done by default: the default device (a setting and a scope), determinism, threads between
- * operators. */
+/* Defaults of a thread or process: the default device (a setting and a scope), determinism, threads between operators.
+ */
 #include "tpy.h"
 
 /* The default device was named without an index: it is whichever one of its type is current. The thread's, as the
@@ -133,7 +133,7 @@ static PyMethodDef functions[] = {
     {"get_num_interop_threads", get_num_interop_threads, METH_NOARGS, "How many operators may run side by side."},
     {0}};
 
-int tpy_init_place(PyObject *module) {
+int tpy_init_defaults(PyObject *module) {
     scopes_key = PyUnicode_InternFromString("taper device scopes");
     return scopes_key ? PyModule_AddFunctions(module, functions) : -1;
 }

@@ -1,5 +1,4 @@
-/* Whether all elements lie in a range, on GPUs: only the answer comes to the host, or nothing but a fault if one does
- * not. */
+/* Whether all elements lie in a range, on GPUs: only the answer comes to the host, or a fault if one does not. */
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
 

@@ -2,7 +2,7 @@
  * folder is synced. Where the system can, the growing file has no name at all, so that a writer that is killed leaves
  * nothing behind. */
 #define _GNU_SOURCE /* O_TMPFILE, sync_file_range */
-#include "io/out.h"
+#include "io/file_writer.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include <errno.h>
@@ -17,12 +17,12 @@
 
 enum { AHEAD_BYTES = 16 << 20 };
 
-static bool io_error(const tpi_out *o, const char *did) {
+static bool io_error(const tpi_file_writer *o, const char *did) {
     return tpi_refuse(TP_ERR_IO, "could not %s '%s': %s", did, o->path, strerror(errno));
 }
 
 /* The folder of o->path in a block of its own, "." if it has none. */
-static char *folder_of(const tpi_out *o) {
+static char *folder_of(const tpi_file_writer *o) {
     const char *slash = strrchr(o->path, '/');
     size_t n = slash == o->path ? 1 : slash ? (size_t)(slash - o->path) : 1;
     char *folder = tpi_malloc(n + 1);
@@ -35,7 +35,7 @@ static char *folder_of(const tpi_out *o) {
 /* The name holds the process and a running number: neither other processes nor other threads take the same one. `take`
  * tries to make a file of that name and says by errno EEXIST that there is one (left by a process of our number that
  * died). */
-static bool take_name(tpi_out *o, bool (*take)(tpi_out *o)) {
+static bool take_name(tpi_file_writer *o, bool (*take)(tpi_file_writer *o)) {
     static atomic_uint count;
     const char *slash = strrchr(o->path, '/');
     int folder = slash ? (int)(slash - o->path + 1) : 0;
@@ -54,18 +54,18 @@ static bool take_name(tpi_out *o, bool (*take)(tpi_out *o)) {
     return false;
 }
 
-static bool open_named(tpi_out *o) {
+static bool open_named(tpi_file_writer *o) {
     o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     return o->fd >= 0;
 }
 
-static bool link_nameless(tpi_out *o) {
+static bool link_nameless(tpi_file_writer *o) {
     char number[40];
     snprintf(number, sizeof number, "/proc/self/fd/%d", o->fd);
     return linkat(AT_FDCWD, number, AT_FDCWD, o->temporary, AT_SYMLINK_FOLLOW) == 0;
 }
 
-static bool open_beside(tpi_out *o) {
+static bool open_beside(tpi_file_writer *o) {
 #ifdef O_TMPFILE
     char *folder = folder_of(o);
     if (!folder) return false;
@@ -77,8 +77,8 @@ static bool open_beside(tpi_out *o) {
     return take_name(o, open_named);
 }
 
-bool tpi_out_open(tpi_out *o, const char *path) {
-    *o = (tpi_out){.fd = -1};
+bool tpi_writer_open(tpi_file_writer *o, const char *path) {
+    *o = (tpi_file_writer){.fd = -1};
     char real[PATH_MAX];
     struct stat old;
     bool there = stat(path, &old) == 0; /* of what a link points at */
@@ -95,13 +95,13 @@ bool tpi_out_open(tpi_out *o, const char *path) {
                (!there || fchmod(o->fd, old.st_mode & 07777) == 0 || io_error(o, "set the mode of"))) {
         return true;
     }
-    tpi_out_abandon(o);
+    tpi_writer_abandon(o);
     return false;
 }
 
-void tpi_out_into(tpi_out *o, tp_sink sink) { *o = (tpi_out){.fd = -1, .sink = sink}; }
+void tpi_writer_into(tpi_file_writer *o, tp_sink sink) { *o = (tpi_file_writer){.fd = -1, .sink = sink}; }
 
-bool tpi_out_write(tpi_out *o, const void *data, size_t bytes) {
+bool tpi_writer_write(tpi_file_writer *o, const void *data, size_t bytes) {
     if (o->sink.write) {
         o->at += bytes;
         if (!bytes || o->sink.write(o->sink.context, data, bytes)) return true;
@@ -125,7 +125,7 @@ bool tpi_out_write(tpi_out *o, const void *data, size_t bytes) {
     return true;
 }
 
-static bool sync_folder(const tpi_out *o) {
+static bool sync_folder(const tpi_file_writer *o) {
     char *folder = folder_of(o);
     if (!folder) return false;
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -138,15 +138,15 @@ static bool sync_folder(const tpi_out *o) {
 }
 
 /* Gives up what o holds; a temporary file goes if it still has its name. */
-void tpi_out_abandon(tpi_out *o) {
+void tpi_writer_abandon(tpi_file_writer *o) {
     if (o->fd >= 0) close(o->fd);
     if (o->temporary) unlink(o->temporary);
     tpi_mfree(o->temporary);
     tpi_mfree(o->path);
-    *o = (tpi_out){.fd = -1};
+    *o = (tpi_file_writer){.fd = -1};
 }
 
-bool tpi_out_commit(tpi_out *o) {
+bool tpi_writer_commit(tpi_file_writer *o) {
     bool ok = true;
     if (!o->sink.write && !o->in_place) {
         ok = fsync(o->fd) == 0 || io_error(o, "sync");
@@ -160,6 +160,6 @@ bool tpi_out_commit(tpi_out *o) {
     }
     if (o->fd >= 0 && close(o->fd) != 0 && ok) ok = io_error(o, "close");
     o->fd = -1;
-    tpi_out_abandon(o);
+    tpi_writer_abandon(o);
     return ok;
 }

@@ -1,4 +1,4 @@
-/* Marked views (tensor/tensor.h): conjugates and negatives that share memory with what they were made of. */
+/* Lazy conjugates and negatives: views with a mark (tensor/tensor.h) that share memory with what they were made of. */
 #include "ops/native.h"
 #include "tpi_ops.h"
 
@@ -33,7 +33,7 @@ tp_tensor *tpi_compose_resolve_neg(tp_tensor *self) {
 bool tp_is_conj(const tp_tensor *t) { return tpi_marked(t) && tp_dtype_is_complex((tp_dtype)t->dtype); }
 bool tp_is_neg(const tp_tensor *t) { return tpi_marked(t) && !tp_dtype_is_complex((tp_dtype)t->dtype); }
 
-/* ---- For the way into an operator (dispatch/marks.c) ---- */
+/* ---- For the way into an operator (dispatch/conjugate_arguments.c) ---- */
 tp_tensor *tpi_turned(tp_tensor *t, tp_dtype dtype) {
     tp_tensor *plain = tpi_resolved(t), *same = plain ? tpo_to_dtype(plain, dtype) : NULL;
     tp_tensor *turned = same ? (tp_dtype_is_complex(dtype) ? tpo_conj_physical(same) : tpo_neg(same)) : NULL;

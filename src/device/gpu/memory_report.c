@@ -1,4 +1,4 @@
-/* What the allocator tells: its counters, PyTorch's table of them, and a list of all pieces. */
+/* The allocator's counters, PyTorch's table of them (memory_summary), and a list of all blocks. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Saved tensors in the user's hands: a thread's stack of pack and unpack hooks, and the objects they made.
+/* Saved-tensor hooks: a thread's stack of pack and unpack functions, and the objects that they made.
  *
- * A set of hooks is counted: the stack holds it while it is pushed, and every object it packed until the graph lets go
- * of that. */
+ * A pair of hooks is counted: the stack holds it while it is pushed, and every object it packed until the graph lets go
+ * of that object. */
 #include <string.h>
 #include "autograd/tape.h"
 

@@ -1,4 +1,4 @@
-/* How much a step has to do, as far as shapes tell: enough to say whether it is worth another thread, and no more. */
+/* How much work a step is, as far as shapes tell: enough to decide whether it is worth another thread. */
 #include "graph/graph.h"
 
 /* Nanoseconds on one thread: of any step, of an element in each kind of loop, of a multiply-add. */

@@ -1,5 +1,4 @@
-/* What a profile hears of a graph's steps: each is an event under its operator's name, with the shapes that it reads.
- */
+/* Steps of a graph as events of a profile: each under its operator's name, with the shapes that it reads. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-/* Gradients of parts: what goes back through a slice is zeros around the part's gradient, and gradients of several
- * slices are added up (split: one for each piece). Where the parts do not meet, as many tensors of zeros and sums are
- * one tensor that each part's gradient is written to, once.
+/* Gradients of slices. The gradient that goes back through a slice is zeros around the slice's own gradient, and the
+ * gradients of several slices of a tensor are added up (split: one for each piece). Where the slices do not overlap,
+ * those tensors of zeros and their sums become one tensor, to which each slice's gradient is written once.
  *
  * In the graph such zeros are a fill and a map that adds to a view of it in place. A sum of two such values is
- * dissolved: its value becomes one of more parts. The bits are the same, for 0 + x is no -0, and adding 0 to that
+ * dissolved: its value becomes one of more slices. The bits are the same, for 0 + x is never -0, and adding 0 to that
  * changes nothing. */
 #include <string.h>
 #include "device/device.h"

@@ -1,4 +1,4 @@
-/* A stable sort of a tile (tile.gpu.h) by one digit of 8 bits, with the places of its keys. */
+/* One pass of a radix sort: a stable sort of a tile (tile.gpu.h) by one digit of 8 bits, keys with their positions. */
 #if !defined(__OPENCL_VERSION__)
 #if defined(__HIP__)
 typedef unsigned long long vote_t;

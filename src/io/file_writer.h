@@ -1,10 +1,9 @@
-/* Where a file's bytes are written to: a file that takes its place only when it is complete, or a function of the
- * caller's. */
-#ifndef TPI_OUT_H
-#define TPI_OUT_H
+/* Writes a file that takes its place only when it is complete, or hands the bytes to a function of the caller's. */
+#ifndef TPI_FILE_WRITER_H
+#define TPI_FILE_WRITER_H
 #include <taper/io.h>
 
-typedef struct tpi_out {
+typedef struct tpi_file_writer {
     tp_sink sink; /* write is NULL: a file */
     int fd;
     char *path;      /* of the file to replace, links followed */
@@ -13,14 +12,14 @@ typedef struct tpi_out {
     bool in_place;
     uint64_t at;    /* bytes written */
     uint64_t begun; /* of them, those that the disk was told to write */
-} tpi_out;
+} tpi_file_writer;
 
 /* Starts a new file beside `path`. It keeps the mode of the file it will replace; a link stays one. */
-bool tpi_out_open(tpi_out *o, const char *path);
-void tpi_out_into(tpi_out *o, tp_sink sink);
-bool tpi_out_write(tpi_out *o, const void *data, size_t bytes);
+bool tpi_writer_open(tpi_file_writer *o, const char *path);
+void tpi_writer_into(tpi_file_writer *o, tp_sink sink);
+bool tpi_writer_write(tpi_file_writer *o, const void *data, size_t bytes);
 /* Syncs the file, puts it in place of `path`, syncs the folder. On failure what was at `path` stays and nothing is left
  * beside it. Either way o is done with. */
-bool tpi_out_commit(tpi_out *o);
-void tpi_out_abandon(tpi_out *o);
+bool tpi_writer_commit(tpi_file_writer *o);
+void tpi_writer_abandon(tpi_file_writer *o);
 #endif

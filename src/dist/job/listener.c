@@ -1,5 +1,5 @@
 /* Listening: at which addresses, and who is let in. */
-#include "dist/job/door.h"
+#include "dist/job/listener.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -97,9 +97,9 @@ void tpi_listen_near(const char *host, const char *own, char where[TPI_LISTEN_BY
         snprintf(where, TPI_LISTEN_BYTES, "*");
 }
 
-/* ---- The door ---- */
+/* ---- Listening ---- */
 #define SECONDS_TO_PROVE   10.0
-#define SECONDS_IN_A_CROWD 1.0 /* when as many have knocked as can be dealt with */
+#define SECONDS_IN_A_CROWD 1.0 /* when as many wait as can be dealt with */
 
 struct tpi_stranger {
     int fd;
@@ -107,16 +107,12 @@ struct tpi_stranger {
     tpi_proof proof;
 };
 
-static _Thread_local bool in_use;
-
-bool tpi_door_in_use(void) { return in_use; }
-
 /* All of the addresses, at one port; how many, -1 and errno if one that is this machine's fails. */
-static int listen_at_all(tpi_door *d, const char *where, int port, int *bound) {
+static int listen_at_all(tpi_listener *d, const char *where, int port, int *bound) {
     char text[TPI_LISTEN_BYTES], *rest = NULL;
     snprintf(text, sizeof text, "%s", where);
     d->n = 0;
-    for (char *one = strtok_r(text, " ", &rest); one && d->n < TPI_DOOR_SOCKETS; one = strtok_r(NULL, " ", &rest)) {
+    for (char *one = strtok_r(text, " ", &rest); one && d->n < TPI_LISTENER_SOCKETS; one = strtok_r(NULL, " ", &rest)) {
         int fd = tpi_net_listen(one, d->n ? *bound : port, bound);
         if (fd < 0 && strcmp(one, "*") == 0 && errno != EADDRINUSE)
             fd = tpi_net_listen("0.0.0.0", port, bound); /* no IPv6 here */
@@ -128,15 +124,14 @@ static int listen_at_all(tpi_door *d, const char *where, int port, int *bound) {
     return d->n;
 }
 
-static void close_sockets(tpi_door *d) {
+static void close_sockets(tpi_listener *d) {
     int error = errno;
     while (d->n) tpi_net_close(d->sockets[--d->n]);
     errno = error;
 }
 
-bool tpi_door_open(tpi_door *d, tpi_purpose purpose, const char *where, int port, int *bound) {
-    in_use = false;
-    *d = (tpi_door){.purpose = purpose};
+bool tpi_listener_open(tpi_listener *d, tpi_purpose purpose, const char *where, int port, int *bound) {
+    *d = (tpi_listener){.purpose = purpose};
     if (!tpi_job_key(&d->key) || !(d->strangers = tpi_malloc(sizeof *d->strangers * TPI_MOST_STRANGERS))) return false;
     tpi_net_more_descriptors();
     for (int again = 0; again < 20; again++) { /* a port that is free at one address may be taken at the next */
@@ -145,10 +140,11 @@ bool tpi_door_open(tpi_door *d, tpi_purpose purpose, const char *where, int port
         close_sockets(d);
         if (port || errno != EADDRINUSE) break;
     }
-    in_use = errno == EADDRINUSE;
+    d->in_use = errno == EADDRINUSE;
     const char *advice =
-        in_use ? " (by another program, or by rank 0 of another job); MASTER_PORT, the same on all ranks, names another"
-               : "";
+        d->in_use
+            ? " (by another program, or by rank 0 of another job); MASTER_PORT, the same on all ranks, names another"
+            : "";
     return tpi_refuse(TP_ERR_IO,
                       "The server socket has failed to listen on any local network address. port: %d: cannot listen on "
                       "port %d of host %s: %s%s (at %s)",
@@ -156,23 +152,23 @@ bool tpi_door_open(tpi_door *d, tpi_purpose purpose, const char *where, int port
                       strcmp(where, "*") == 0 ? "all its addresses" : where);
 }
 
-static void show_out(tpi_door *d, int i) {
+static void show_out(tpi_listener *d, int i) {
     tpi_net_close(d->strangers[i].fd);
     d->strangers[i] = d->strangers[--d->nstrangers];
 }
 
-void tpi_door_close(tpi_door *d) {
+void tpi_listener_close(tpi_listener *d) {
     while (d->nstrangers) show_out(d, d->nstrangers - 1);
     close_sockets(d);
     tpi_mfree(d->strangers);
     d->strangers = NULL;
 }
 
-static double limit_of(const tpi_door *d) {
+static double limit_of(const tpi_listener *d) {
     return d->nstrangers == TPI_MOST_STRANGERS ? SECONDS_IN_A_CROWD : SECONDS_TO_PROVE;
 }
 
-int tpi_door_polls(tpi_door *d, struct pollfd *polls) {
+int tpi_listener_polls(tpi_listener *d, struct pollfd *polls) {
     bool listens = d->nstrangers < TPI_MOST_STRANGERS && tpi_now() >= d->rests;
     for (int i = 0; i < d->n; i++) polls[i] = (struct pollfd){.fd = listens ? d->sockets[i] : -1, .events = POLLIN};
     for (int i = 0; i < d->nstrangers; i++)
@@ -181,14 +177,14 @@ int tpi_door_polls(tpi_door *d, struct pollfd *polls) {
     return d->n + d->nstrangers;
 }
 
-static int oldest(const tpi_door *d) {
+static int oldest(const tpi_listener *d) {
     int found = -1;
     for (int i = 0; i < d->nstrangers; i++)
         if (found < 0 || d->strangers[i].since < d->strangers[found].since) found = i;
     return found;
 }
 
-int tpi_door_patience(const tpi_door *d, int most_ms) {
+int tpi_listener_timeout(const tpi_listener *d, int most_ms) {
     int first = oldest(d);
     double now = tpi_now(), until = first < 0 ? now + 3600 : d->strangers[first].since + limit_of(d);
     if (d->rests > now && d->rests < until) until = d->rests;
@@ -196,8 +192,8 @@ int tpi_door_patience(const tpi_door *d, int most_ms) {
     return until > now ? (int)((until - now) * 1000) + 1 : 0;
 }
 
-static void report_refusal(tpi_door *d, int fd, tpi_proof_result why) {
-    static const char *const doors[] = {"", "store", "rank", "watcher", "rpc worker"};
+static void report_refusal(tpi_listener *d, int fd, tpi_proof_result why) {
+    static const char *const listeners[] = {"", "store", "rank", "watcher", "rpc worker"};
     struct sockaddr_storage from;
     socklen_t n = sizeof from;
     char text[400], address[128] = "somewhere";
@@ -205,17 +201,17 @@ static void report_refusal(tpi_door *d, int fd, tpi_proof_result why) {
     d->reported = true;
     if (getpeername(fd, (struct sockaddr *)&from, &n) == 0)
         getnameinfo((struct sockaddr *)&from, n, address, sizeof address, NULL, 0, NI_NUMERICHOST);
-    snprintf(text, sizeof text, "the %s of pid %d on host %s refused a connection from %s, which %s", doors[d->purpose],
-             (int)getpid(), tpi_net_host(), address,
+    snprintf(text, sizeof text, "the %s of pid %d on host %s refused a connection from %s, which %s",
+             listeners[d->purpose], (int)getpid(), tpi_net_host(), address,
              why == TPI_OTHER_SECRET      ? "has another job secret"
              : why == TPI_NO_SECRET_THERE ? "has no job secret"
                                           : "asks for a job secret, and there is none here");
     tpi_report(text);
 }
 
-/* Lets in who has knocked, as many as there is room for. A process that can have no more descriptors shows out whoever
+/* Accepts connections, as many as there is room for. A process that can have no more descriptors shows out whoever
  * waits longest. */
-static void take_in(tpi_door *d, struct pollfd *polls) {
+static void take_in(tpi_listener *d, struct pollfd *polls) {
     for (int s = 0; s < d->n; s++) {
         if (!polls[s].revents) continue;
         polls[s].revents = 0;
@@ -234,7 +230,7 @@ static void take_in(tpi_door *d, struct pollfd *polls) {
     }
 }
 
-int tpi_door_admit(tpi_door *d, struct pollfd *polls) {
+int tpi_listener_accept(tpi_listener *d, struct pollfd *polls) {
     double now = tpi_now();
     for (int i = d->polled - 1; i >= 0; i--) { /* from the end, as showing one out moves the last into its place */
         struct tpi_stranger *one = &d->strangers[i];
@@ -266,7 +262,7 @@ static tpi_recognised prove_to(int fd, const tpi_recogniser *self, const char **
     return r == TPI_PROVEN ? TPI_IS_KNOWN : r == TPI_NO_PEER ? TPI_NOT_YET_KNOWN : TPI_IS_STRANGER;
 }
 
-int tpi_door_knock(const char *address, tpi_purpose purpose, double deadline) {
+int tpi_connect_proven(const char *address, tpi_purpose purpose, double deadline) {
     caller c = {.purpose = purpose};
     if (!tpi_job_key(&c.key)) return -1;
     return tpi_net_connect_to(address, deadline, &(tpi_recogniser){.known = prove_to, .context = &c});

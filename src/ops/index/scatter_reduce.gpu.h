@@ -1,5 +1,5 @@
-/* How scattered reductions join two values: REDUCE says which of them it is; WHOLE: whole numbers; A the type to sum
- * in. A mean is a sum that is divided at its end. */
+/* How scatter_reduce and its kin combine two values on GPUs: REDUCE says how; WHOLE: integers; A the type to sum in. A
+ * mean is a sum that is divided at the end. */
 #ifndef JOINED_H
 #define JOINED_H
 #define SUM      0

@@ -1,6 +1,6 @@
-/* Tells a watcher of every block of device memory that a tensor takes and gives back: what memory snapshots with stacks
- * are made of. Nobody holds a lock of the library's when the watcher is called, so that it may wait for locks of its
- * own, such as an interpreter's. */
+/* Tells a watcher of every block of device memory that a tensor takes or gives back; memory snapshots with stacks are
+ * made of that. No lock of the library is held when the watcher is called, so that it may wait for locks of its own,
+ * such as an interpreter's. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <taper/gpu.h>

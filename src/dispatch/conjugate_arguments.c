@@ -1,5 +1,5 @@
-/* Marked arguments on their way into an operator (tensor/tensor.h says what a mark is). */
-#include "dispatch/marks.h"
+/* See conjugate_arguments.h. */
+#include "dispatch/conjugate_arguments.h"
 #include "base/memory.h"
 #include "tensor/recorder.h"
 #include "tensor/upcalls.h"

@@ -1,6 +1,7 @@
-/* Marked arguments (lazy conjugates and negatives) of a call that takes the detour: operators get resolved copies. */
-#ifndef TPI_MARKS_H
-#define TPI_MARKS_H
+/* Lazy conjugates and negatives (tensors with a mark: tensor/tensor.h) as arguments of a call that takes the detour:
+ * operators that do not know marks get resolved copies. */
+#ifndef TPI_CONJUGATE_ARGUMENTS_H
+#define TPI_CONJUGATE_ARGUMENTS_H
 #include "dispatch/detour.h"
 
 /* Replaces marked arguments as the entry's rule says. False: an error is pending. */

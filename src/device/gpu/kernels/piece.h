@@ -1,0 +1,26 @@
+/* Neighbouring elements that are moved at once.
+ *
+ *   ALIGNED(type)   of a structure of VEC elements of the type: it lies on a multiple of its size
+ *   piece_t         PIECE bytes, where that is defined before this text */
+#ifndef PIECE_H
+#define PIECE_H
+
+#if defined(__OPENCL_VERSION__)
+#define ALIGNED(type) __attribute__((aligned(VEC * sizeof(type))))
+#else
+#define ALIGNED(type) __align__(VEC * sizeof(type))
+#endif
+
+#if !defined(PIECE)
+#elif PIECE == 16
+typedef word16 piece_t;
+#elif PIECE == 8
+typedef word8 piece_t;
+#elif PIECE == 4
+typedef uint32_t piece_t;
+#elif PIECE == 2
+typedef uint16_t piece_t;
+#else
+typedef uint8_t piece_t;
+#endif
+#endif
