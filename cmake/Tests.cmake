@@ -96,6 +96,7 @@ foreach(file ${test_files})
 endforeach()
 
 # C++ programs on the public headers, for cpp_test.sh and cpp_examples_test.sh: built here, all at once and only when something changed.
+include(CheckLanguage)
 check_language(CXX)
 if(CMAKE_CXX_COMPILER AND NOT TAPER_SANITIZE)
     enable_language(CXX)
