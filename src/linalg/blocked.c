@@ -5,7 +5,7 @@
 #include "device/device.h"
 
 enum {
-    LANES_AT_ONCE = 128,   /* right-hand sides that a task solves */
+    LANES_AT_ONCE = 128,    /* right-hand sides that a task solves */
     WORTH_THREADS = 1 << 18 /* multiply-adds from which on tasks are worth waking threads */
 };
 
@@ -137,17 +137,17 @@ int tpi_blocked_cholesky(tp_dtype dtype, int64_t n, tpi_grid a) {
 
 /* ---- LU ---- */
 
-#define EXCHANGE(T)                                                                                              \
+#define EXCHANGE(T)                                                                                                   \
     static void exchange_##T(tpi_grid a, int64_t columns, const int *pivots, int64_t first, int64_t end, bool back) { \
-        for (int64_t c = 0; c < columns; c++) {                                                                  \
-            T *column = (T *)(void *)a.data + c * a.col;                                                         \
-            for (int64_t k = first; k < end; k++) {                                                              \
-                const int64_t i = back ? end - 1 - (k - first) : k, other = pivots[i] - 1;                       \
-                const T held = column[i];                                                                        \
-                column[i] = column[other];                                                                       \
-                column[other] = held;                                                                            \
-            }                                                                                                    \
-        }                                                                                                        \
+        for (int64_t c = 0; c < columns; c++) {                                                                       \
+            T *column = (T *)(void *)a.data + c * a.col;                                                              \
+            for (int64_t k = first; k < end; k++) {                                                                   \
+                const int64_t i = back ? end - 1 - (k - first) : k, other = pivots[i] - 1;                            \
+                const T held = column[i];                                                                             \
+                column[i] = column[other];                                                                            \
+                column[other] = held;                                                                                 \
+            }                                                                                                         \
+        }                                                                                                             \
     }
 EXCHANGE(float)
 EXCHANGE(double)

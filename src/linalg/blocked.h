@@ -8,7 +8,7 @@
 #include "linalg/blas.h"
 
 enum {
-    TPI_BLOCK = 32,      /* the largest triangle that a kernel solves or factors */
+    TPI_BLOCK = 32,       /* the largest triangle that a kernel solves or factors */
     TPI_BLOCK_COLUMNS = 8 /* the widest panel of an LU factorisation that a kernel factors */
 };
 

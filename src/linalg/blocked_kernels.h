@@ -2,9 +2,10 @@
  * including file has float_vectors.h's and transpose.h's names and defines B(name), this type's name for a function. */
 
 enum {
-    ROWS = 4,           /* of a triangle's rows go together: that many times two sums are in registers */
-    SIZE = TPI_BLOCK,   /* of a block in scratch memory */
-    GROUP = 8,          /* columns that transpose_eight takes */
+    ROWS = 4,         /* of a triangle's rows go together: that many times two sums are in registers */
+    SIZE = TPI_BLOCK, /* of a block in scratch memory */
+    FEW = 4,          /* lanes that go one after the other */
+    GROUP = 8,        /* columns that transpose_eight takes */
     APART = PANEL < GROUP ? GROUP : PANEL /* lanes of a row in scratch memory */
 };
 
@@ -15,7 +16,10 @@ typedef struct packed_triangle {
     bool unit;
 } packed_triangle;
 
-static int64_t padded(int64_t n) { return (n + ROWS - 1) / ROWS * ROWS; }
+static int64_t padded(int64_t n) {
+    return (n + ROWS - 1) / ROWS
+    *ROWS;
+}
 
 static void pack_triangle(const tpi_triangle *t, int64_t n, packed_triangle *to) {
     const REAL *from = (const REAL *)t->at.data;
@@ -102,10 +106,37 @@ static void put_lanes(const tpi_grid *b, bool reversed, int64_t n, int64_t lanes
     }
 }
 
+/* A few lanes, one after the other: an element that is solved is added, column by column of the triangle, to the sums
+ * of those behind it. The terms and their order are those of solve_rows. */
+static void solve_few(const tpi_triangle *t, int64_t n, const tpi_grid *b, int64_t lanes) {
+    _Alignas(64) REAL column[SIZE][SIZE];
+    const int64_t last = t->upper ? n - 1 : 0, step = t->upper ? -1 : 1, size = (n + LANES - 1) / LANES * LANES;
+    const REAL *from = (const REAL *)t->at.data + last * (t->at.row + t->at.col);
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < size; i++)
+            column[j][i] = i >= j && i < n ? from[step * (i * t->at.row + j * t->at.col)] : 0;
+    for (int64_t l = 0; l < lanes; l++) {
+        _Alignas(64) REAL sum[SIZE] = {0};
+        REAL *x = (REAL *)b->data + last * b->row + l * b->col;
+        for (int64_t j = 0; j < n; j++) {
+            const REAL rest = x[step * j * b->row] + sum[j], here = t->unit ? rest : rest / column[j][j];
+            x[step * j * b->row] = here;
+            const vector factor = broadcast(-here);
+            for (int64_t i = (j + 1) / LANES * LANES; i < size; i += LANES)
+                store(sum + i, multiply_add(factor, load(column[j] + i), load(sum + i)));
+        }
+    }
+}
+
 void B(solve)(const tpi_triangle *t, int64_t n, const tpi_grid *b, int64_t lanes) {
-    _Alignas(64) REAL x[SIZE][APART] = {{0}};
+    _Alignas(64) REAL x[SIZE][APART];
     packed_triangle packed;
+    if (lanes <= FEW) {
+        solve_few(t, n, b, lanes);
+        return;
+    }
     pack_triangle(t, n, &packed);
+    memset(x, 0, (size_t)padded(n) * sizeof *x);
     for (int64_t l = 0; l < lanes; l += PANEL) {
         const tpi_grid part = {b->data + l * b->col * (int64_t)sizeof(REAL), b->row, b->col};
         const int64_t some = lanes - l < PANEL ? lanes - l : PANEL;

@@ -182,7 +182,8 @@ void tpi_lapack_inverse(tp_dtype t, int n, const void *lu, const int *pivots, vo
     tpi_blocked_solve(t, (tpi_triangle){factors, true, false}, n, inverse, n);
     const size_t column = (size_t)n * real_size(t);
     for (int i = n - 1; i >= 0; i--)
-        if (pivots[i] != i + 1) swap_bytes((char *)b + (size_t)i * column, (char *)b + (size_t)(pivots[i] - 1) * column, column);
+        if (pivots[i] != i + 1)
+            swap_bytes((char *)b + (size_t)i * column, (char *)b + (size_t)(pivots[i] - 1) * column, column);
 }
 
 int tpi_lapack_sytrf(tp_dtype t, bool hermitian, bool upper, int n, void *a, int *pivots, tpi_scratch *s) {

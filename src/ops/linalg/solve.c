@@ -74,8 +74,8 @@ bool tpi_native_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
 static void solve_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     int *pivots = (int *)s->memory;
     x->info[i] = tpi_lapack_getrf(x->dtype, x->n, x->n, tpi_at(x->a, i), pivots);
-    if (!x->info[i])
-        tpi_lapack_getrs(x->dtype, x->left ? 'N' : 'T', x->n, x->k, tpi_at(x->a, i), pivots, tpi_at(x->b, i));
+    /* a singular matrix gives infinities and NaNs */
+    tpi_lapack_getrs(x->dtype, x->left ? 'N' : 'T', x->n, x->k, tpi_at(x->a, i), pivots, tpi_at(x->b, i));
 }
 
 bool tpi_are_vectors(const tp_tensor *A, const tp_tensor *B) {
