@@ -78,6 +78,10 @@ static void solve_some(int64_t task, void *context) {
 
 void tpi_blocked_solve(tp_dtype dtype, tpi_triangle t, int64_t n, tpi_grid b, int64_t lanes) {
     if (n == 0) return;
+    if (lanes <= LANES_AT_ONCE) {
+        solve(dtype, t, n, b, lanes);
+        return;
+    }
     systems s = {dtype, t, n, lanes, b};
     tpi_parallel_for(tpi_ceil_div(lanes, LANES_AT_ONCE), n * n * lanes >= WORTH_THREADS, solve_some, &s);
 }

@@ -180,17 +180,22 @@ static int64_t largest(const REAL *x, int64_t n) {
     return at < n && (x[at] < 0 ? -x[at] : x[at]) == most ? at : 0;
 }
 
+/* multiply_add of single elements. */
+INLINE REAL multiply_add_one(REAL x, REAL y, REAL z) {
+#if defined(__AVX2__)
+    return sizeof(REAL) == sizeof(float) ? (REAL)__builtin_fmaf((float)x, (float)y, (float)z)
+                                         : (REAL)__builtin_fma((double)x, (double)y, (double)z);
+#else
+    return x * y + z;
+#endif
+}
+
 /* to -= factor * x */
 static void subtract(int64_t n, REAL factor, const REAL *x, REAL *to) {
     const vector times = broadcast(-factor);
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) store(to + i, multiply_add(times, load(x + i), load(to + i)));
-    if (i == n) return;
-    REAL left[LANES] = {0}, right[LANES] = {0};
-    memcpy(left, x + i, (size_t)(n - i) * sizeof *x);
-    memcpy(right, to + i, (size_t)(n - i) * sizeof *x);
-    store(right, multiply_add(times, load(left), load(right)));
-    memcpy(to + i, right, (size_t)(n - i) * sizeof *x);
+    for (; i < n; i++) to[i] = multiply_add_one(-factor, x[i], to[i]);
 }
 
 int B(lu)(int64_t m, int64_t n, const tpi_grid *a, int *pivots) {
