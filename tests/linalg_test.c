@@ -114,9 +114,15 @@ static void same_bits_on_any_number_of_threads(void **state) {
         tp_tensor *a = tp_randn(TP_INTS(5, 150, 150));
         tp_set_num_threads(1);
         tp_tensor *inverse = tp_contiguous(tp_linalg_inv(a)), *values = tp_linalg_svdvals(a);
+        tp_tensor *large = tp_randn(TP_INTS(500, 500)), *positive = tp_matmul(large, tp_transpose(large, 0, 1));
+        tp_tensor *solved = tp_contiguous(tp_linalg_solve(large, large)),
+                  *root = tp_contiguous(tp_linalg_cholesky(positive));
         for (int i = 0; i < 3; i++) {
             tp_set_num_threads(threads[i]);
             assert_memory_equal(inverse->data, tp_contiguous(tp_linalg_inv(a))->data, (size_t)inverse->numel * 4);
+            assert_memory_equal(solved->data, tp_contiguous(tp_linalg_solve(large, large))->data,
+                                (size_t)solved->numel * 4);
+            assert_memory_equal(root->data, tp_contiguous(tp_linalg_cholesky(positive))->data, (size_t)root->numel * 4);
             assert_memory_equal(values->data, tp_linalg_svdvals(a)->data, (size_t)values->numel * 4);
         }
         tp_set_num_threads(0);
@@ -133,12 +139,82 @@ static void exponentials_of_large_matrices(void **state) {
     }
 }
 
+/* ---- Factorisations by halves (linalg/blocked.h), around the sizes of their blocks ---- */
+
+static void is_near(const char *what, int64_t n, tp_dtype dtype, tp_tensor *got, tp_tensor *want) {
+    const double largest = tp_item(tp_amax(tp_abs(want))), error = tp_item(tp_amax(tp_abs(tp_sub(got, want))));
+    const double unit = dtype == TP_FLOAT32 ? 6e-8 : 1.2e-16;
+    if (!(error <= 40 * sqrt((double)n) * unit * fmax(largest, 1)))
+        fail_msg("%s of size %lld, %s: off by %g of %g", what, (long long)n, tp_dtype_name(dtype), error, largest);
+}
+
+static void check_lu(tp_tensor *a, int64_t n) {
+    tp_linalg_lu_result f = tp_linalg_lu(a);
+    is_near("LU", n, tp_dtype_of(a), tp_matmul(f.P, tp_matmul(f.L, f.U)), a);
+    assert_true(tp_item(tp_amax(tp_abs(f.L))) <= 1); /* rows were exchanged */
+}
+
+static void check_triangles(tp_tensor *a, tp_tensor *b, int64_t n, tp_dtype dtype) {
+    for (int form = 0; form < 8; form++) {
+        const bool upper = form & 1, left = form & 2, unit = form & 4;
+        tp_tensor *t = upper ? tp_triu(a) : tp_tril(a), *right = left ? b : tp_transpose(b, 0, 1);
+        tp_tensor *x = tp_linalg_solve_triangular(t, right, upper, .left = left, .unitriangular = unit);
+        if (unit) t = tp_add(tp_sub(t, tp_diag(tp_diag(t))), tp_eye(n, .dtype = dtype));
+        is_near("triangle", n, dtype, left ? tp_matmul(t, x) : tp_matmul(x, t), right);
+    }
+}
+
+static void blocks_of_every_size(void **state) {
+    (void)state;
+    static const int64_t sizes_of_blocks[] = {1, 2, 7, 8, 9, 16, 17, 31, 32, 33, 47, 63, 64, 65, 100, 129, 200};
+    for (size_t i = 0; i < sizeof sizes_of_blocks / sizeof *sizes_of_blocks; i++)
+        for (int wide = 0; wide < 2; wide++)
+            TP_SCOPE {
+                const int64_t n = sizes_of_blocks[i], lanes = 3 + (int64_t)i * 11;
+                const tp_dtype dtype = wide ? TP_FLOAT64 : TP_FLOAT32;
+                tp_manual_seed(i);
+                tp_tensor *x = tp_div(tp_randn(TP_INTS(n, n), .dtype = dtype), sqrt((double)n)),
+                          *b = tp_randn(TP_INTS(n, lanes), .dtype = dtype), *one = tp_eye(n, .dtype = dtype);
+                tp_tensor *positive = tp_add(tp_matmul(x, tp_transpose(x, 0, 1)), one), *a = tp_add(x, tp_mul(one, 3));
+                tp_tensor *l = tp_linalg_cholesky(positive), *u = tp_linalg_cholesky(positive, .upper = true);
+                is_near("Cholesky", n, dtype, tp_matmul(l, tp_transpose(l, 0, 1)), positive);
+                is_near("upper Cholesky", n, dtype, tp_matmul(tp_transpose(u, 0, 1), u), positive);
+                check_lu(x, n);
+                check_lu(tp_cat(TP_LIST(x, b), .dim = 1), n);
+                check_lu(tp_transpose(tp_cat(TP_LIST(x, b), .dim = 1), 0, 1), n);
+                check_triangles(a, b, n, dtype);
+                tp_tensor *shuffled = tp_flip(a, TP_INTS(0));
+                is_near("inverse", n, dtype, tp_matmul(shuffled, tp_linalg_inv(shuffled)), one);
+                is_near("solve", n, dtype, tp_matmul(shuffled, tp_linalg_solve(shuffled, b)), b);
+                tp_tensor *row = tp_transpose(b, 0, 1);
+                is_near("solve from the right", n, dtype,
+                        tp_matmul(tp_linalg_solve(shuffled, row, .left = false), shuffled), row);
+                assert_true(tp_ok());
+            }
+}
+
+/* The first zero on U's diagonal, and the first minor that is not positive, by number, in each block. */
+static void faults_have_their_number(void **state) {
+    (void)state;
+    for (int64_t bad = 1; bad <= 100; bad += 9)
+        TP_SCOPE {
+            double diagonal[100];
+            for (int64_t i = 0; i < 100; i++) diagonal[i] = i == bad - 1 ? 0 : 1;
+            tp_tensor *a = tp_diag(tp_from_data(diagonal, TP_FLOAT64, TP_INTS(100)));
+            tp_tensor *minus = tp_sub(tp_mul(a, 2), tp_eye(100, .dtype = TP_FLOAT64));
+            assert_int_equal((int64_t)tp_item(tp_linalg_lu_factor_ex(a).info), bad);
+            assert_int_equal((int64_t)tp_item(tp_linalg_cholesky_ex(minus).info), bad);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(derivatives_by_differences),
         cmocka_unit_test(singular_matrices_are_named),
         cmocka_unit_test(same_bits_on_any_number_of_threads),
         cmocka_unit_test(exponentials_of_large_matrices),
+        cmocka_unit_test(blocks_of_every_size),
+        cmocka_unit_test(faults_have_their_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,16 @@ enum {
 /* Dtypes of 8 and 16 bits that kernels of cheap maps read and write themselves, one after the other in a row of their
  * table; the rows: no input is constant, the first is, the second is. A constant input is of the compute type, and only
  * its first element is read. */
-enum { TPI_NARROW_U8, TPI_NARROW_I8, TPI_NARROW_I16, TPI_NARROW_F16, TPI_NARROW_BF16, TPI_NARROWS };
+enum {
+    TPI_NARROW_U8,
+    TPI_NARROW_I8,
+    TPI_NARROW_I16,
+    TPI_NARROW_F16,
+    TPI_NARROW_BF16,
+    TPI_NARROW_F32, /* not narrow: these two have the rows with a constant input alone */
+    TPI_NARROW_F64,
+    TPI_NARROWS
+};
 #define TPI_NARROW_FORMS 3
 
 typedef struct tpi_map_op {

@@ -1,11 +1,12 @@
 /* The one file that declares and calls LAPACK: its Fortran symbols, which every implementation has (LAPACKE is often
- * missing).
+ * missing). Cholesky, LU and triangular systems of real numbers are our own (blocked.h).
  *
  * Scratch memory is laid out here: the routine's own work array first, then real and integer work behind it. The
  * library is kept on the calling thread; callers run a batch's matrices in parallel. */
 #include "linalg/lapack.h"
 #include "base/dtype.h"
 #include "linalg/blas.h"
+#include "linalg/blocked.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -114,25 +115,75 @@ static void *lay(tpi_scratch *s, size_t *at, size_t count, size_t size) {
         tpi_blas_restore(before);                              \
     } while (0)
 
+/* A packed column-major matrix of so many rows, and the same one transposed. */
+static tpi_grid columns_of(const void *a, int rows) { return (tpi_grid){(char *)a, 1, at_least_1(rows)}; }
+static tpi_grid rows_of(const void *a, int rows) { return (tpi_grid){(char *)a, at_least_1(rows), 1}; }
+
 int tpi_lapack_potrf(tp_dtype t, bool upper, int n, void *a) {
+    if (!is_complex(t)) return tpi_blocked_cholesky(t, n, upper ? rows_of(a, n) : columns_of(a, n));
     int info = 0, ld = at_least_1(n), before = tpi_blas_quiet();
-    CALL4(t, potrf, upper ? "U" : "L", &n, a, &ld, &info, 1);
+    CALL2(t == TP_COMPLEX64, c, z, potrf, upper ? "U" : "L", &n, a, &ld, &info, 1);
     tpi_blas_restore(before);
     return info;
 }
 
 int tpi_lapack_getrf(tp_dtype t, int m, int n, void *a, int *pivots) {
+    if (!is_complex(t)) return tpi_blocked_lu(t, m, n, columns_of(a, m), pivots);
     int info = 0, ld = at_least_1(m), before = tpi_blas_quiet();
-    CALL4(t, getrf, &m, &n, a, &ld, pivots, &info);
+    CALL2(t == TP_COMPLEX64, c, z, getrf, &m, &n, a, &ld, pivots, &info);
     tpi_blas_restore(before);
     return info;
 }
 
+static void solve_real(tp_dtype t, char op, int n, int columns, const void *lu, const int *pivots, void *b) {
+    const tpi_grid right = columns_of(b, n);
+    if (op == 'N') {
+        const tpi_grid factors = columns_of(lu, n);
+        tpi_blocked_exchange(t, right, columns, pivots, 0, n, false);
+        tpi_blocked_solve(t, (tpi_triangle){factors, false, true}, n, right, columns);
+        tpi_blocked_solve(t, (tpi_triangle){factors, true, false}, n, right, columns);
+    } else {
+        const tpi_grid factors = rows_of(lu, n);
+        tpi_blocked_solve(t, (tpi_triangle){factors, false, false}, n, right, columns);
+        tpi_blocked_solve(t, (tpi_triangle){factors, true, true}, n, right, columns);
+        tpi_blocked_exchange(t, right, columns, pivots, 0, n, true);
+    }
+}
+
 int tpi_lapack_getrs(tp_dtype t, char op, int n, int columns, const void *lu, const int *pivots, void *b) {
+    if (!is_complex(t)) {
+        solve_real(t, op, n, columns, lu, pivots, b);
+        return 0;
+    }
     int info = 0, ld = at_least_1(n), before = tpi_blas_quiet();
-    CALL4(t, getrs, &op, &n, &columns, lu, &ld, pivots, b, &ld, &info, 1);
+    CALL2(t == TP_COMPLEX64, c, z, getrs, &op, &n, &columns, lu, &ld, pivots, b, &ld, &info, 1);
     tpi_blas_restore(before);
     return info;
+}
+
+static void swap_bytes(char *a, char *b, size_t n) {
+    char held[256];
+    for (size_t at = 0; at < n; at += sizeof held) {
+        const size_t some = n - at < sizeof held ? n - at : sizeof held;
+        memcpy(held, a + at, some);
+        memcpy(a + at, b + at, some);
+        memcpy(b + at, held, some);
+    }
+}
+
+void tpi_lapack_inverse(tp_dtype t, int n, const void *lu, const int *pivots, void *b) {
+    if (is_complex(t)) {
+        tpi_lapack_getrs(t, 'N', n, n, lu, pivots, b);
+        return;
+    }
+    /* A with its rows exchanged is L U: the inverse is that of U times that of L, with columns exchanged. */
+    const tpi_grid factors = columns_of(lu, n), inverse = columns_of(b, n);
+    tpi_blocked_invert(t, (tpi_triangle){factors, false, true}, n, inverse);
+    tpi_blocked_solve(t, (tpi_triangle){factors, true, false}, n, inverse, n);
+    const size_t column = (size_t)n * real_size(t);
+    for (int i = n - 1; i >= 0; i--)
+        if (pivots[i] != i + 1)
+            swap_bytes((char *)b + (size_t)i * column, (char *)b + (size_t)(pivots[i] - 1) * column, column);
 }
 
 int tpi_lapack_sytrf(tp_dtype t, bool hermitian, bool upper, int n, void *a, int *pivots, tpi_scratch *s) {
@@ -158,10 +209,17 @@ int tpi_lapack_sytrs(tp_dtype t, bool hermitian, bool upper, int n, int columns,
 }
 
 void tpi_lapack_trsm(tp_dtype t, bool left, bool upper, char op, bool unit, int m, int n, const void *a, void *b) {
+    if (!is_complex(t)) { /* X op(A) = B is op(A)^T X^T = B^T */
+        const bool turned = (op != 'N') == left;
+        const int size = left ? m : n;
+        const tpi_triangle triangle = {turned ? rows_of(a, size) : columns_of(a, size), upper != turned, unit};
+        tpi_blocked_solve(t, triangle, size, left ? columns_of(b, m) : rows_of(b, m), left ? n : m);
+        return;
+    }
     int lda = at_least_1(left ? m : n), ldb = at_least_1(m), before = tpi_blas_quiet();
     tpi_param one = tpi_param_of(tp_float(1), (tpi_ctype)tpi_dtype_ctype[t]);
-    CALL4(t, trsm, left ? "L" : "R", upper ? "U" : "L", &op, unit ? "U" : "N", &m, &n, &one, a, &lda, b, &ldb, 1, 1, 1,
-          1);
+    CALL2(t == TP_COMPLEX64, c, z, trsm, left ? "L" : "R", upper ? "U" : "L", &op, unit ? "U" : "N", &m, &n, &one, a,
+          &lda, b, &ldb, 1, 1, 1, 1);
     tpi_blas_restore(before);
 }
 

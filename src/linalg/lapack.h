@@ -12,13 +12,16 @@ typedef struct tpi_scratch {
     size_t bytes;
 } tpi_scratch;
 
-/* Cholesky: the triangle is replaced by its factor, the other one left as it was. */
+/* Cholesky: the triangle is replaced by its factor; the other one may be overwritten. */
 int tpi_lapack_potrf(tp_dtype t, bool upper, int n, void *a);
 
 /* LU with row exchanges: pivots are LAPACK's (from 1), min(m, n) of them. */
 int tpi_lapack_getrf(tp_dtype t, int m, int n, void *a, int *pivots);
 /* Solves op(A) X = B from getrf's factors; op is 'N', 'T' or 'C'. B is (n, columns). */
 int tpi_lapack_getrs(tp_dtype t, char op, int n, int columns, const void *lu, const int *pivots, void *b);
+
+/* The inverse from getrf's factors takes the place of b (n, n), which holds the identity. */
+void tpi_lapack_inverse(tp_dtype t, int n, const void *lu, const int *pivots, void *b);
 
 /* The symmetric (or Hermitian) indefinite factorisation of a triangle, and solving with it. */
 int tpi_lapack_sytrf(tp_dtype t, bool hermitian, bool upper, int n, void *a, int *pivots, tpi_scratch *s);

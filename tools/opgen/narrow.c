@@ -1,6 +1,9 @@
 /* Kernels of cheap maps that read and write 8- and 16-bit elements themselves. Others get such elements as blocks of
  * the compute type, and converting takes longer than a cheap map does. What is computed, and in which type, is the
- * same, so the bits are too. device/cpu/map.c picks. */
+ * same, so the bits are too. device/cpu/map.c picks.
+ *
+ * Floats and doubles are here for their forms with a constant input: a row times a number reads and writes a row, and
+ * makes no block of copies of the number. */
 #include "kernels.h"
 #include <string.h>
 
@@ -12,8 +15,8 @@ typedef struct narrow {
 } narrow;
 /* In the order of tpi_narrow (device/device.h). */
 static const narrow narrows[] = {
-    {"u8", "uint8_t", C_I32},   {"i8", "int8_t", C_I32},     {"i16", "int16_t", C_I32},
-    {"f16", "uint16_t", C_F32}, {"bf16", "uint16_t", C_F32},
+    {"u8", "uint8_t", C_I32},    {"i8", "int8_t", C_I32}, {"i16", "int16_t", C_I32}, {"f16", "uint16_t", C_F32},
+    {"bf16", "uint16_t", C_F32}, {"f32", "float", C_F32}, {"f64", "double", C_F64},
 };
 enum { NARROWS = sizeof narrows / sizeof *narrows };
 
@@ -38,7 +41,9 @@ static int narrow_when(const op *o, const kernel_inputs *k) {
 /* Whole tiles of half floats are converted at once, as no compiler vectorises that by itself. Sixteen bools at a time
  * are too few: tests of them go faster by blocks of the compute type. */
 static bool by_tiles(const narrow *d) { return !strcmp(d->suffix, "f16"); }
-static bool serves(const op *o, const narrow *d) {
+static bool is_wide(const narrow *d) { return !strcmp(d->c, ctype_c[d->compute]); }
+static bool serves(const op *o, const narrow *d, int constant) {
+    if (is_wide(d) && constant < 0) return false; /* the map's own kernel does that */
     return op_ctypes(o) >> d->compute & 1 && !(by_tiles(d) && o->result_kind[0] == RESULT_BOOL);
 }
 
@@ -59,10 +64,10 @@ static void element(text *t, const op *o, const kernel_inputs *k, const narrow *
     const char *indent = tiles ? "            " : "        ";
     for (int i = 0; i < k->n; i++) {
         const char *name = o->args[k->arg[i]].name;
-        const char *read = i == constant ? format("in%d", i)
-                           : tiles       ? format("tile%d[l]", i)
-                           : c == C_F32  ? format("el_load_%s(in%d[i])", d->suffix, i)
-                                         : format("in%d[i]", i);
+        const char *read = i == constant               ? format("in%d", i)
+                           : tiles                     ? format("tile%d[l]", i)
+                           : c == C_F32 && !is_wide(d) ? format("el_load_%s(in%d[i])", d->suffix, i)
+                                                       : format("in%d[i]", i);
         put(t, "%sconst %s v_%s = %s;\n", indent, ctype_c[c], name, read);
         bind(names, name, (value){format("v_%s", name), c, false});
     }
@@ -71,7 +76,7 @@ static void element(text *t, const op *o, const kernel_inputs *k, const narrow *
     const char *result = cast_value(v, result_ctype(o->result_kind[0], c), o->body->at);
     if (tiles)
         put(t, "%stile[l] = %s;\n", indent, result);
-    else if (same && c == C_F32)
+    else if (same && c == C_F32 && !is_wide(d))
         put(t, "%sout[i] = el_store_%s(%s);\n", indent, d->suffix, result);
     else
         put(t, "%sout[i] = (%s)%s;\n", indent, same ? d->c : ctype_c[C_B8], result);
@@ -114,11 +119,11 @@ void write_narrow(text *t, const op *o) {
     put(t, "#if defined __AVX2__ || !defined __x86_64__\n");
     for (int constant = -1; constant <= last; constant++)
         for (int d = 0; d < NARROWS; d++)
-            if (serves(o, &narrows[d])) narrow_kernel(t, o, &narrows[d], constant);
+            if (serves(o, &narrows[d], constant)) narrow_kernel(t, o, &narrows[d], constant);
     put(t, "const tpi_block_fn TPI_ISA(tpn_%s)[TPI_NARROW_FORMS * TPI_NARROWS] = {", o->cname);
     for (int constant = -1; constant < MOST_INPUTS; constant++)
         for (int d = 0; d < NARROWS; d++) {
-            const bool there = constant <= last && serves(o, &narrows[d]);
+            const bool there = constant <= last && serves(o, &narrows[d], constant);
             put(t, "%s", there ? format("narrow_%s_%s_%d, ", o->cname, narrows[d].suffix, constant + 1) : "NULL, ");
         }
     put(t, "};\n#else\nconst tpi_block_fn TPI_ISA(tpn_%s)[TPI_NARROW_FORMS * TPI_NARROWS] = {NULL};\n#endif\n\n",

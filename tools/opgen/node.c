@@ -405,6 +405,29 @@ static bool grad_used(const op *o, int r) {
     return false;
 }
 
+/* Is the name used in e anywhere but as an argument that may be none? */
+static bool needs_tensor(const expr *e, const char *name) {
+    if (e->kind == E_NAME) return !strcmp(e->name, name);
+    const op *called = e->kind == E_CALL ? find_op(e->name) : NULL;
+    for (int i = 0; i < e->n; i++) {
+        const bool may_be_none =
+            called && i < called->nargs && called->args[i].type == T_TENSOR_OPT && e->arg[i]->kind == E_NAME;
+        if (!may_be_none && needs_tensor(e->arg[i], name)) return true;
+    }
+    return false;
+}
+
+/* Whether a gradient that nobody gave has to be a tensor of zeros. */
+static bool grad_wants_zeros(const op *o, int r) {
+    char *name = format("grad_%s", o->results[r].name);
+    for (int a = 0; a < o->nargs; a++) {
+        const block *b = o->args[a].grad_group ? o->groups[o->args[a].grad_group - 1].value : o->args[a].grad;
+        for (int i = 0; b && i < b->n; i++)
+            if (needs_tensor(b->value[i], name)) return true;
+    }
+    return false;
+}
+
 static void write_one_grad(tensor_scope *s, const op *o, int a) {
     const arg *x = &o->args[a];
     const block *b = x->grad;
@@ -490,10 +513,10 @@ void write_backward(text *out, const op *o, const needs *n) {
         put(t, "    tp_tensor *%s = grads[%d];\n", name, r);
         if (o->nresults > 1) zeros = true;
     }
-    if (zeros) { /* results nobody used have gradient zero */
+    if (zeros) { /* results nobody used have gradient zero, or none where the formula takes that */
         put(t, "    tp_tensor *zeros[%d] = {NULL};\n", o->nresults);
         for (int r = 0; r < o->nresults; r++)
-            if (grad_used(o, r))
+            if (grad_used(o, r) && grad_wants_zeros(o, r))
                 put(t, "    if (!grad_%s && !(grad_%s = zeros[%d] = tpi_node_zeros(node, %d))) goto done;\n",
                     o->results[r].name, o->results[r].name, r, r);
     }

@@ -291,6 +291,11 @@ void TPI_ISA(tpi_convert_run)(int64_t n, const char *src, int from, char *dst, i
                 for (int64_t c = 0; c < cols; c++) d[c] = ((const word *)(src + r * row))[2 * c];                    \
             return;                                                                                                  \
         }                                                                                                            \
+        if (col == -(int64_t)sizeof(word)) {                                                                         \
+            for (int64_t r = 0; r < rows; r++, d += cols)                                                            \
+                for (int64_t c = 0; c < cols; c++) d[c] = ((const word *)(src + r * row))[-c];                       \
+            return;                                                                                                  \
+        }                                                                                                            \
         if (col == 0) {                                                                                              \
             for (int64_t r = 0; r < rows; r++, d += cols) {                                                          \
                 const word v = *(const word *)(src + r * row);                                                       \

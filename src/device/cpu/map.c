@@ -12,8 +12,9 @@
 #include <string.h>
 
 enum {
-    MAX_ARGS = 9,   /* one result and up to eight inputs */
-    LONG_RUN = 256, /* runs at least this long are blocks of their own; shorter ones are gathered several to a block */
+    MAX_ARGS = 9,    /* one result and up to eight inputs */
+    SHORT_ROW = 128, /* shorter rows are gathered */
+    LONG_RUN = 256,  /* runs at least this long are blocks of their own; shorter ones are gathered several to a block */
 };
 
 typedef struct map_job {
@@ -29,6 +30,7 @@ typedef struct map_job {
     bool packed[MAX_ARGS];   /* ... and it is contiguous over the whole plan */
     bool constant[MAX_ARGS]; /* one element for the whole plan */
     bool all_packed;         /* constants aside */
+    bool rows;               /* the kernel takes each row of the plan as it lies: see map_rows */
     bool stream;             /* the result is contiguous, too large for the caches, and memory is what binds */
 } map_job;
 
@@ -100,9 +102,35 @@ static char *input_block(const map_job *job, map_scratch *s, int k, int64_t at, 
     return s->block[k];
 }
 
+/* Positions [at, end), a row of the plan or its part in the chunk at a time. */
+static void map_rows(const map_job *job, int64_t at, int64_t end) {
+    const tpi_plan *p = job->plan;
+    char *data[TPI_MAX_OPERANDS];
+    int64_t index[TP_MAX_DIMS], left = tpi_plan_seek(p, at, data);
+    for (int64_t d = 0, rest = at; d < p->ndim; rest /= p->shape[d], d++) index[d] = rest % p->shape[d];
+    while (true) {
+        const int64_t n = end - at < left ? end - at : left;
+        job->fn(n, data, job->params);
+        at += n;
+        if (at == end) return;
+        left = p->shape[0];
+        int d = 1;
+        while (++index[d] == p->shape[d]) index[d++] = 0;
+        for (int k = 0; k < job->nargs; k++) {
+            data[k] -= (left - n) * p->stride[k][0]; /* to where the row begins */
+            data[k] += p->stride[k][d];
+            for (int before = 1; before < d; before++) data[k] -= (p->shape[before] - 1) * p->stride[k][before];
+        }
+    }
+}
+
 static void map_chunk(int64_t chunk, void *context) {
     const map_job *job = context;
     const tpi_plan *p = job->plan;
+    if (job->rows) {
+        map_rows(job, chunk * TPI_CHUNK, p->numel - chunk * TPI_CHUNK < TPI_CHUNK ? p->numel : (chunk + 1) * TPI_CHUNK);
+        return;
+    }
     _Alignas(64) char stack[TPI_SCRATCH_STACK];
     map_scratch s = {.block = tpi_scratch_take(&job->scratch, stack)};
     int64_t at = chunk * TPI_CHUNK, end = at + TPI_CHUNK < p->numel ? at + TPI_CHUNK : p->numel;
@@ -148,17 +176,20 @@ static bool is_constant(const tpi_plan *p, int k) {
     return true;
 }
 
+/* Has the parameter that these kernels take for 1 that value? */
+static bool narrow_allowed(const map_job *job, const tpi_map_op *op, tpi_ctype compute) {
+    if (op->narrow_when < 0) return true;
+    const tpi_param *when = &job->params[op->narrow_when];
+    return compute == TPI_I32 ? when->i32 == 1 : compute == TPI_F32 ? when->f32 == 1.0f : when->f64 == 1.0;
+}
+
 /* The kernel for operands that all have one narrow dtype, but for at most one that is a single element; NULL: there is
  * none. The dtype goes into *dtype, the single element's place among the operands into *constant (0: there is none). */
 static tpi_block_fn narrow_kernel(const map_job *job, const tpi_map_op *op, tpi_ctype compute, int *dtype,
                                   int *constant) {
     const tpi_plan *p = job->plan;
     const tpi_block_fn *table = op->narrow[tpi_cpu_isa];
-    if (!table || (compute != TPI_I32 && compute != TPI_F32)) return NULL;
-    if (op->narrow_when >= 0) {
-        const tpi_param *when = &job->params[op->narrow_when];
-        if (compute == TPI_I32 ? when->i32 != 1 : when->f32 != 1.0f) return NULL;
-    }
+    if (!table || (compute != TPI_I32 && compute != TPI_F32) || !narrow_allowed(job, op, compute)) return NULL;
     *constant = 0;
     for (int k = job->nargs - 1; k > 0 && job->nargs > 2 && !*constant; k--)
         if (is_constant(p, k)) *constant = k;
@@ -169,6 +200,29 @@ static tpi_block_fn narrow_kernel(const map_job *job, const tpi_map_op *op, tpi_
     const int narrow = narrow_of(*dtype);
     if (narrow == TPI_NARROWS || p->dtype[0] != (op->result == TPI_RESULT_SAME ? *dtype : TP_BOOL)) return NULL;
     return table[*constant * TPI_NARROWS + narrow];
+}
+
+/* Whether the kernel can take rows where they are. One input may be a single element for each row, if there is a kernel
+ * for that, which then becomes the job's. */
+static void study_rows(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
+    const tpi_plan *p = job->plan;
+    if (job->all_packed || job->stream || p->ndim < 2 || p->shape[0] < SHORT_ROW || p->shape[0] % TPI_LANES) return;
+    int single = 0;
+    for (int k = 0; k < job->nargs; k++) {
+        if (!job->same[k]) return;
+        if (p->stride[k][0] == job->size[k]) continue;
+        if (k == 0 || single || p->stride[k][0] != 0) return;
+        single = k;
+    }
+    if (single) {
+        const tpi_block_fn *table = op->narrow[tpi_cpu_isa];
+        if (!table || (compute != TPI_F32 && compute != TPI_F64) || job->nargs < 3 || !narrow_allowed(job, op, compute))
+            return;
+        const tpi_block_fn fn = table[single * TPI_NARROWS + (compute == TPI_F32 ? TPI_NARROW_F32 : TPI_NARROW_F64)];
+        if (!fn || job->type[3 - single] != tpi_ctype_dtype(compute)) return;
+        job->fn = fn;
+    }
+    job->rows = true;
 }
 
 /* What is known of each operand once and for all. */
@@ -200,6 +254,8 @@ static void study(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
     job->block = TPI_BLOCK_BYTES / widest;
     if (job->block > 1024) job->block = 1024;
     if (job->all_packed && !constants && !job->stream) job->block = TPI_CHUNK;
+    job->rows = false;
+    if (!narrow_fn) study_rows(job, op, compute);
 }
 
 /* One block of operands that need no gathering: the straight way for small tensors. */

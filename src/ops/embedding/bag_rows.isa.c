@@ -1,34 +1,56 @@
-/* See bag_rows.h. A block of columns stays in registers while the rows go by; the first block's pass fetches rows
- * ahead, which no hardware guesses. */
+/* See bag_rows.h. As many columns as registers hold stay there while the rows go by. Rows are fetched ahead, which no
+ * hardware guesses. */
 #include "ops/embedding/bag_rows.h"
+#include <string.h>
 
-enum { AHEAD = 16, MOST_AHEAD = 512 }; /* rows; bytes of one */
+#if defined(__AVX512F__)
+enum { VECTOR = 64, HELD = 16 };
+#elif defined(__AVX2__)
+enum { VECTOR = 32, HELD = 8 };
+#else
+enum { VECTOR = 16, HELD = 8 };
+#endif
+enum { AHEAD = 6 }; /* rows */
 
-#define BAG_ROWS(NAME, REAL, BLOCK)                                                                                    \
-    void TPI_ISA(NAME)(int64_t width, int64_t n, int64_t known, const int64_t *restrict index, int64_t padding,        \
-                       const REAL *restrict table, REAL *restrict to) {                                                \
-        const int64_t bytes = width * (int64_t)sizeof(REAL) < MOST_AHEAD ? width * (int64_t)sizeof(REAL) : MOST_AHEAD; \
-        for (int64_t first = 0; first < width; first += BLOCK) {                                                       \
-            const int64_t columns = width - first < BLOCK ? width - first : BLOCK;                                     \
-            REAL sum[BLOCK] = {0};                                                                                     \
-            for (int64_t i = 0; i < n; i++) {                                                                          \
-                if (first == 0 && i + AHEAD < known)                                                                   \
-                    for (int64_t at = 0; at < bytes; at += 64)                                                         \
-                        __builtin_prefetch((const char *)(table + index[i + AHEAD] * width) + at);                     \
-                const REAL *row = table + index[i] * width + first;                                                    \
-                if (index[i] == padding) continue;                                                                     \
-                if (columns == BLOCK) {                                                                                \
-                    TPI_UNROLL                                                                                         \
-                    for (int c = 0; c < BLOCK; c++) sum[c] += row[c];                                                  \
-                } else {                                                                                               \
-                    for (int64_t c = 0; c < columns; c++) sum[c] += row[c];                                            \
-                }                                                                                                      \
-            }                                                                                                          \
-            for (int64_t c = 0; c < columns; c++) to[first + c] = sum[c];                                              \
-        }                                                                                                              \
+/* The sums of `held` vectors of columns from `first` on. */
+#define BAG_ROWS(NAME, REAL)                                                                                     \
+    typedef REAL NAME##_vector __attribute__((vector_size(VECTOR)));                                             \
+    enum { NAME##_lanes = VECTOR / sizeof(REAL) };                                                               \
+    static inline __attribute__((always_inline)) void NAME##_block(                                              \
+        int held, int64_t first, int64_t width, int64_t n, int64_t known, const int64_t *restrict index,         \
+        int64_t padding, const REAL *restrict table, REAL *restrict to) {                                        \
+        NAME##_vector sum[HELD] = {{0}};                                                                         \
+        for (int64_t i = 0; i < n; i++) {                                                                        \
+            if (i + AHEAD < known) {                                                                             \
+                const char *next = (const char *)(table + index[i + AHEAD] * width + first);                     \
+                TPI_UNROLL                                                                                       \
+                for (int v = 0; v < held * VECTOR; v += 64) __builtin_prefetch(next + v);                        \
+            }                                                                                                    \
+            if (index[i] == padding) continue;                                                                   \
+            const REAL *row = table + index[i] * width + first;                                                  \
+            TPI_UNROLL                                                                                           \
+            for (int v = 0; v < held; v++) {                                                                     \
+                NAME##_vector x;                                                                                 \
+                memcpy(&x, row + v * NAME##_lanes, sizeof x);                                                    \
+                sum[v] += x;                                                                                     \
+            }                                                                                                    \
+        }                                                                                                        \
+        memcpy(to + first, sum, (size_t)held * sizeof *sum);                                                     \
+    }                                                                                                            \
+    void TPI_ISA(NAME)(int64_t width, int64_t n, int64_t known, const int64_t *restrict index, int64_t padding,  \
+                       const REAL *restrict table, REAL *restrict to) {                                          \
+        int64_t first = 0;                                                                                       \
+        for (; first + HELD * NAME##_lanes <= width; first += HELD * NAME##_lanes)                               \
+            NAME##_block(HELD, first, width, n, known, index, padding, table, to);                               \
+        for (; first + NAME##_lanes <= width; first += NAME##_lanes)                                             \
+            NAME##_block(1, first, width, n, known, index, padding, table, to);                                  \
+        if (first == width) return;                                                                              \
+        memset(to + first, 0, (size_t)(width - first) * sizeof *to);                                             \
+        for (int64_t i = 0; i < n; i++)                                                                          \
+            for (int64_t c = first; c < width && index[i] != padding; c++) to[c] += table[index[i] * width + c]; \
     }
-BAG_ROWS(tpi_bag_rows_f32, float, 64)
-BAG_ROWS(tpi_bag_rows_f64, double, 32)
+BAG_ROWS(tpi_bag_rows_f32, float)
+BAG_ROWS(tpi_bag_rows_f64, double)
 
 void TPI_ISA(tpi_add_floats)(int64_t n, const float *restrict x, float *restrict to) {
     for (int64_t i = 0; i < n; i++) to[i] += x[i];

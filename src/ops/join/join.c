@@ -1,5 +1,6 @@
 /* Joining and rearranging copies: cat, flip, roll, triangles, diagonals put into matrices.
  * Work is split by the bytes or rows of the result, so nothing depends on the number of threads. */
+#include "device/cpu/convert.h"
 #include "ops/compute_dtype.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
@@ -147,14 +148,21 @@ typedef struct rows_job { /* rows of the last dim, moved one by one */
     const char *in;
     int64_t rows, per_chunk, n, out_stride, in_stride;
     size_t itemsize;
+    int dtype;
 } rows_job;
 
 static void move_rows(int64_t chunk, void *context) {
     const rows_job *j = context;
     tpi_odometer w = j->walk;
     int64_t row = chunk * j->per_chunk, end = row + j->per_chunk < j->rows ? row + j->per_chunk : j->rows;
-    for (tpi_odometer_seek(&w, row); row < end; row++, tpi_odometer_next(&w))
-        tpi_move_run(j->out + w.offset[0], j->out_stride, j->in + w.offset[1], j->in_stride, j->n, j->itemsize);
+    for (tpi_odometer_seek(&w, row); row < end; row++, tpi_odometer_next(&w)) {
+        char *to = j->out + w.offset[0];
+        const char *from = j->in + w.offset[1];
+        if (j->out_stride == (int64_t)j->itemsize)
+            tpi_load_run(j->n, from, j->in_stride, j->dtype, to, j->dtype);
+        else
+            tpi_move_run(to, j->out_stride, from, j->in_stride, j->n, j->itemsize);
+    }
 }
 
 tp_tensor *tpi_native_flip(tp_tensor *self, tp_ints dims) {
@@ -169,7 +177,8 @@ tp_tensor *tpi_native_flip(tp_tensor *self, tp_ints dims) {
                   .n = 1,
                   .out_stride = size,
                   .in_stride = size,
-                  .itemsize = (size_t)size};
+                  .itemsize = (size_t)size,
+                  .dtype = self->dtype};
     for (int d = 0; d < self->ndim; d++) {
         int64_t in = self->strides[d] * size, to = out->strides[d] * size;
         if (flipped[d]) {

@@ -14,6 +14,14 @@ static bool give_two(tpi_temporaries *bag, tp_tensor *a, tp_tensor *b, tp_tensor
     return out[0] != NULL;
 }
 
+/* The forward call found A regular, and rounding may find its adjoint singular: that is no error, as under PyTorch. */
+static tp_tensor *solved_unchecked(tpi_temporaries *bag, tp_tensor *a, tp_tensor *b, bool left) {
+    tp_tensor *out[2] = {NULL, NULL};
+    if (!tpo_linalg_solve_ex(a, b, left, false, out)) return NULL;
+    tpi_put(bag, out[1]);
+    return tpi_put(bag, out[0]);
+}
+
 /* A X = B: gB = A^-H gX, gA = -gB X^H; on the right side, X A = B: gB = gX A^-H, gA = -X^H gB. */
 bool tpi_compose_solve_backward(tp_tensor *grad, tp_tensor *A, tp_tensor *B, tp_tensor *X, bool left, tp_tensor **out) {
     tpi_temporaries bag = {0};
@@ -21,8 +29,7 @@ bool tpi_compose_solve_backward(tp_tensor *grad, tp_tensor *A, tp_tensor *B, tp_
     bool vector =
         B->ndim == 1 || (B->ndim == A->ndim - 1 && !memcmp(B->shape, A->shape, sizeof *B->shape * (size_t)B->ndim));
     tp_tensor *g = vector ? as_column(&bag, grad) : grad, *x = vector ? as_column(&bag, X) : X;
-    tp_tensor *ah = adjoint(&bag, A), *gB = ah ? tpi_put(&bag, tpo_linalg_solve(ah, g, left)) : NULL,
-              *xh = adjoint(&bag, x);
+    tp_tensor *ah = adjoint(&bag, A), *gB = ah ? solved_unchecked(&bag, ah, g, left) : NULL, *xh = adjoint(&bag, x);
     tp_tensor *gA = left ? product(&bag, gB, xh) : product(&bag, xh, gB);
     gA = tpi_put(&bag, tpo_neg(gA));
     if (vector) gB = tpi_put(&bag, tpo_squeeze_dim(gB, -1));

@@ -35,7 +35,7 @@ static void inverse_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     memcpy(factors, a, n * n * item);
     memset(a, 0, n * n * item);
     for (size_t k = 0; k < n; k++) tpi_store_scalar(a + k * (n + 1) * item, x->dtype, tp_int(1));
-    tpi_lapack_getrs(x->dtype, 'N', x->n, x->n, factors, pivots, a);
+    tpi_lapack_inverse(x->dtype, x->n, factors, pivots, a);
 }
 
 bool tpi_native_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
@@ -74,8 +74,8 @@ bool tpi_native_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
 static void solve_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     int *pivots = (int *)s->memory;
     x->info[i] = tpi_lapack_getrf(x->dtype, x->n, x->n, tpi_at(x->a, i), pivots);
-    if (!x->info[i])
-        tpi_lapack_getrs(x->dtype, x->left ? 'N' : 'T', x->n, x->k, tpi_at(x->a, i), pivots, tpi_at(x->b, i));
+    /* a singular matrix gives infinities and NaNs */
+    tpi_lapack_getrs(x->dtype, x->left ? 'N' : 'T', x->n, x->k, tpi_at(x->a, i), pivots, tpi_at(x->b, i));
 }
 
 bool tpi_are_vectors(const tp_tensor *A, const tp_tensor *B) {

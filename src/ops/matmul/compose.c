@@ -1,6 +1,7 @@
 /* Products composed of mm, bmm, mv and dot: the rank rules of matmul, and addbmm, addr, outer, inner, linear's
  * gradients, bilinear, tensordot, kron, multi_dot, cross and matrix_power. They call operators, so they differentiate
  * themselves. */
+#include "base/range.h"
 #include "ops/temporaries.h"
 #include "tensor/same_device.h"
 #include "ops/native.h"
@@ -371,6 +372,8 @@ tp_tensor *tpi_compose_multi_dot(tp_tensors tensors) {
 
 /* ---- cross, matrix_power ---- */
 
+enum { CROSS_GROUP = 8192 }; /* vectors that a task multiplies */
+
 /* Made of other operators, which broadcast and promote. */
 static tp_tensor *cross_by_rolls(tp_tensor *self, tp_tensor *other, int64_t dim) {
     tpi_temporaries bag = {0};
@@ -383,7 +386,70 @@ static tp_tensor *cross_by_rolls(tp_tensor *self, tp_tensor *other, int64_t dim)
     return tpi_release_temporaries(&bag, tpo_sub(TP_OPERAND(plus), TP_OPERAND(minus), tp_int(1)));
 }
 
+/* One element of each product after the other, for vectors whose elements are `apart` from each other. */
+#define CROSS(T, name)                                                                           \
+    static void name(int64_t n, int64_t apart, const char *left, const char *right, char *out) { \
+        const T *a = (const T *)left, *b = (const T *)right;                                     \
+        T *c = (T *)out;                                                                         \
+        const int64_t step = apart == 1 ? 3 : 1;                                                 \
+        for (int64_t i = 0; i < n; i++, a += step, b += step, c += step) {                       \
+            const T a0 = a[0], a1 = a[apart], a2 = a[2 * apart];                                 \
+            const T b0 = b[0], b1 = b[apart], b2 = b[2 * apart];                                 \
+            c[0] = a1 * b2 - a2 * b1;                                                            \
+            c[apart] = a2 * b0 - a0 * b2;                                                        \
+            c[2 * apart] = a0 * b1 - a1 * b0;                                                    \
+        }                                                                                        \
+    }
+CROSS(float, cross_f32)
+CROSS(double, cross_f64)
+
+typedef struct crossing {
+    void (*run)(int64_t n, int64_t apart, const char *left, const char *right, char *out);
+    const char *a, *b;
+    char *out;
+    int64_t outer, inner, group, item; /* vectors are (outer, 3, inner); `group` of the outer ones for a task */
+} crossing;
+
+static void cross_some(int64_t task, void *context) {
+    const crossing *c = context;
+    const int64_t first = task * c->group, n = tpi_min64(c->group, c->outer - first), size = 3 * c->inner * c->item;
+    if (c->inner == 1) {
+        c->run(n, 1, c->a + first * size, c->b + first * size, c->out + first * size);
+        return;
+    }
+    for (int64_t i = first; i < first + n; i++)
+        c->run(c->inner, c->inner, c->a + i * size, c->b + i * size, c->out + i * size);
+}
+
+/* Of tensors of one shape on the host. */
+static tp_tensor *cross_in_memory(tp_tensor *self, tp_tensor *other, int d) {
+    tp_tensor *a = tpi_contiguous_data(self), *b = a ? tpi_contiguous_data(other) : NULL;
+    tp_tensor *out = b ? tpi_empty(tpi_shape(self), (tp_dtype)self->dtype, tpi_device(self)) : NULL;
+    if (out && out->numel) {
+        crossing c = {.run = self->dtype == TP_FLOAT32 ? cross_f32 : cross_f64,
+                      .a = a->data,
+                      .b = b->data,
+                      .out = out->data,
+                      .inner = 1,
+                      .item = (int64_t)tpi_itemsize(self)};
+        for (int i = d + 1; i < self->ndim; i++) c.inner *= self->shape[i];
+        c.outer = out->numel / (3 * c.inner);
+        c.group = tpi_max64(1, CROSS_GROUP / c.inner);
+        tpi_parallel_for(tpi_ceil_div(c.outer, c.group), out->numel * c.item >= TPI_WORTH_BYTES, cross_some, &c);
+    }
+    tpi_release(a);
+    tpi_release(b);
+    return out;
+}
+
 tp_tensor *tpi_native_cross_product(tp_tensor *self, tp_tensor *other, int64_t dim) {
+    const int d = TPI_DIM(self, dim);
+    if (d < 0) return NULL;
+    const bool alike = self->dtype == other->dtype && self->ndim == other->ndim && self->shape[d] == 3 &&
+                       !memcmp(self->shape, other->shape, sizeof *self->shape * (size_t)self->ndim);
+    const bool here = tpi_device(self).type == TP_CPU && tpi_device(other).type == TP_CPU && !tpi_is_made_up(self);
+    if (alike && here && (self->dtype == TP_FLOAT32 || self->dtype == TP_FLOAT64))
+        return cross_in_memory(self, other, d);
     tp_tensor *a = tpi_detached(self), *b = a ? tpi_detached(other) : NULL,
               *product = b ? cross_by_rolls(a, b, dim) : NULL;
     tpi_release(a);
@@ -391,7 +457,7 @@ tp_tensor *tpi_native_cross_product(tp_tensor *self, tp_tensor *other, int64_t d
     return product;
 }
 
-/* On a GPU one kernel has whole vectors, of tensors that are spread to one shape first. */
+/* One kernel has whole vectors, of tensors that are spread to one shape first. */
 static tp_tensor *cross_at_once(tp_tensor *self, tp_tensor *other, int64_t dim) {
     int64_t shape[TP_MAX_DIMS];
     for (int d = 0; d < self->ndim; d++) shape[d] = self->shape[d] == 1 ? other->shape[d] : self->shape[d];
@@ -409,9 +475,8 @@ tp_tensor *tpi_compose_linalg_cross(tp_tensor *self, tp_tensor *other, int64_t d
             TP_ERR_RUNTIME,
             "argument 'dim': expected tensors of as many dims and size 3 along dim %lld, got shapes %s and %s",
             (long long)dim, tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
-    bool at_once = tpi_device(self).type != TP_CPU && tpi_same_device(tpi_device(self), tpi_device(other)) &&
-                   self->dtype == other->dtype && tp_dtype_is_floating((tp_dtype)self->dtype) &&
-                   tp_is_contiguous(self) && tp_is_contiguous(other);
+    bool at_once = tpi_same_device(tpi_device(self), tpi_device(other)) && self->dtype == other->dtype &&
+                   tp_dtype_is_floating((tp_dtype)self->dtype) && tp_is_contiguous(self) && tp_is_contiguous(other);
     for (int i = 0; i < self->ndim; i++)
         at_once = at_once && (self->shape[i] == other->shape[i] || self->shape[i] == 1 || other->shape[i] == 1);
     return at_once ? cross_at_once(self, other, dim) : cross_by_rolls(self, other, dim);

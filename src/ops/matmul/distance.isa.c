@@ -5,6 +5,15 @@
 
 enum { LANES = 16 };
 
+/* d * d + s, rounded once where the processor does that in one step. */
+#if defined(__FMA__)
+#define ADD_SQUARE(d, s)                                                                                           \
+    (__typeof__(d))(sizeof(d) == sizeof(float) ? (__typeof__(d))__builtin_fmaf((float)(d), (float)(d), (float)(s)) \
+                                               : (__typeof__(d))__builtin_fma(d, d, s))
+#else
+#define ADD_SQUARE(d, s) ((s) + (d) * (d))
+#endif
+
 /* One pass over a pair of rows: STEP folds the absolute difference d into s; MERGE joins two sums. */
 #define PASS(T, NAME, STEP, MERGE)                          \
     static T NAME(int64_t m, const T *x, const T *y, T p) { \
@@ -34,7 +43,7 @@ enum { LANES = 16 };
 #define DISTANCES(T, SUFFIX, FABS, SQRT, POW)                                                             \
     PASS(T, zero_norm##SUFFIX, s + (T)(d != 0), s + r)                                                    \
     PASS(T, one_norm##SUFFIX, s + FABS(d), s + r)                                                         \
-    PASS(T, two_norm##SUFFIX, s + d * d, s + r)                                                           \
+    PASS(T, two_norm##SUFFIX, ADD_SQUARE(d, s), s + r)                                                    \
     PASS(T, largest##SUFFIX, LARGER(FABS(d), s), LARGER(s, r))                                            \
     PASS(T, p_norm##SUFFIX, s + POW(FABS(d), p), s + r)                                                   \
     void TPI_ISA(tpi_distances##SUFFIX)(int64_t n, int64_t m, const T *x, const T *y, T *out, double p) { \
@@ -79,7 +88,7 @@ enum { BLOCK = 64 };
             int64_t wide = n - at < BLOCK ? n - at : BLOCK;                                                          \
             T sum[BLOCK] = {0};                                                                                      \
             if (p == 2) {                                                                                            \
-                COLUMNS(s + d * d)                                                                                   \
+                COLUMNS(ADD_SQUARE(d, s))                                                                            \
                 for (int l = 0; l < BLOCK; l++) sum[l] = SQRT(sum[l]);                                               \
             } else if (p == 1) {                                                                                     \
                 COLUMNS(s + FABS(d))                                                                                 \

@@ -364,8 +364,15 @@ static void draw_whole(tp_generator *g, const distribution *of, int64_t n, drawn
         for (int64_t i = 0; i < n; i++) out->whole[i] = (int64_t)tpi_random64(g);
     } else if (of->wide) {
         for (int64_t i = 0; i < n; i++) out->whole[i] = (int64_t)(tpi_random64(g) % of->range + (uint64_t)of->base);
-    } else {
+    } else if (of->range > UINT32_MAX) {
         for (int64_t i = 0; i < n; i++) out->whole[i] = (int64_t)(tpi_random32(g) % of->range + (uint64_t)of->base);
+    } else { /* the remainder by multiplications, exact for words of 32 bits: the fraction of the quotient, times range
+              */
+        const uint64_t range = of->range, inverse = UINT64_MAX / range + 1;
+        for (int64_t i = 0; i < n; i++) {
+            const uint64_t fraction = inverse * tpi_random32(g);
+            out->whole[i] = (int64_t)((uint64_t)((unsigned __int128)fraction * range >> 64) + (uint64_t)of->base);
+        }
     }
 }
 

@@ -38,34 +38,59 @@ tp_tensor *tpi_compose_value_selecting_backward(tp_tensor *grad, int64_t dim, tp
     return r;
 }
 
-static tp_tensor *with(tp_tensor *(*fn)(tp_operand, tp_operand), tp_tensor *a, tp_operand b) {
-    return a ? fn(tp_operand_tensor(a), b) : NULL;
+/* The running products along d of what stands before each element, and what they are the products of: ones, then self
+ * without its last elements. */
+static tp_tensor *products_before(tpi_temporaries *bag, tp_tensor *self, int d, tp_tensor **lead) {
+    if (!self) return *lead = NULL;
+    tp_tensor *one = tpi_put(
+        bag, tpo_ones_like(tpi_put(bag, tpo_narrow(self, d, 0, 1)), TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
+    *lead = joined(bag, one, tpi_put(bag, tpo_narrow(self, d, 0, self->shape[d] - 1)), d);
+    return tpi_put(bag, tpo_cumprod(*lead, d, TP_NO_DTYPE));
 }
 
-/* The product of what stands before, times the product of what stands after: no division, so zeros are no trouble. */
+static tp_tensor *flipped(tpi_temporaries *bag, tp_tensor *t, int d) {
+    return tpi_put(bag, tpo_flip(t, tp_ints_view((const int64_t[]){d}, 1)));
+}
+
+/* The product of the others: on GPUs what stands before times what stands after. No division, so zeros are no trouble.
+ */
 tp_tensor *tpi_compose_prod_dim_backward(tp_tensor *grad, tp_tensor *self, int64_t dim) {
     int d = tpi_wrap_dim(dim, self->ndim);
     if (d < 0) return NULL;
     if (self->ndim == 0 || self->numel == 0) return tpi_retain(grad);
-    int64_t n = self->shape[d], one[TP_MAX_DIMS];
-    for (int i = 0; i < self->ndim; i++) one[i] = i == d ? 1 : self->shape[i];
-    tp_ints along = tp_ints_view((const int64_t[]){d}, 1);
-    tp_tensor *t[10] = {NULL}, *r = NULL;
-    t[0] = tpo_ones(tp_ints_view(one, self->ndim), (tp_dtype)self->dtype, tpi_device(self));
-    t[1] = t[0] ? tpo_narrow(self, d, 0, n - 1) : NULL;
-    t[2] = t[1] ? tpo_cat((tp_tensors){(tp_tensor *[]){t[0], t[1]}, 2}, d) : NULL;
-    t[3] = t[2] ? tpo_cumprod(t[2], d, TP_NO_DTYPE) : NULL; /* before */
-    t[4] = t[3] ? tpo_narrow(self, d, 1, n - 1) : NULL;
-    t[5] = t[4] ? tpo_flip(t[4], along) : NULL;
-    t[6] = t[5] ? tpo_cat((tp_tensors){(tp_tensor *[]){t[0], t[5]}, 2}, d) : NULL;
-    t[7] = t[6] ? tpo_cumprod(t[6], d, TP_NO_DTYPE) : NULL;
-    t[8] = t[7] ? tpo_flip(t[7], along) : NULL; /* after */
-    t[9] = with(tpo_mul, t[3], tp_operand_tensor(t[8]));
-    tp_tensor *conj = t[9] ? tpo_conj_physical(t[9]) : NULL;
-    if (conj) r = tpo_mul(tp_operand_tensor(grad), tp_operand_tensor(conj));
-    tp_release(conj);
-    for (int i = 0; i < 10; i++) tp_release(t[i]);
-    return r;
+    tpi_temporaries bag = {0};
+    tp_tensor *others, *lead;
+    if (tpi_device(self).type == TP_CPU) {
+        others = tpi_put(&bag, tpo_prod_of_others(self, d));
+    } else {
+        tp_tensor *before = products_before(&bag, self, d, &lead),
+                  *after = flipped(&bag, products_before(&bag, flipped(&bag, self, d), d, &lead), d);
+        others = times(&bag, before, after);
+    }
+    return tpi_release_temporaries(&bag, tpi_retain(times(&bag, grad, tpi_put(&bag, tpo_conj_physical(others)))));
+}
+
+/* What reaches an element, but the last along d, by the products of what stands before those that follow it. */
+static tp_tensor *grad_before(tpi_temporaries *bag, tp_tensor *grad, tp_tensor *lead, int d) {
+    tp_tensor *all = tpi_put(bag, tpo_cumprod_backward(grad, lead, d));
+    if (!all) return NULL;
+    tp_tensor *first = tpi_put(bag, tpo_narrow(all, d, 0, 1)),
+              *none = tpi_put(bag, tpo_zeros_like(first, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
+    return joined(bag, tpi_put(bag, tpo_narrow(all, d, 1, all->shape[d] - 1)), none, d);
+}
+
+tp_tensor *tpi_compose_prod_of_others_backward(tp_tensor *grad, tp_tensor *self, int64_t dim) {
+    int d = tpi_wrap_dim(dim, self->ndim);
+    if (d < 0) return NULL;
+    if (self->ndim == 0 || self->numel == 0) return tpo_zeros_like(self, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE);
+    tpi_temporaries bag = {0};
+    tp_tensor *lead, *tail, *reverse = flipped(&bag, self, d);
+    tp_tensor *before = products_before(&bag, self, d, &lead), *after = products_before(&bag, reverse, d, &tail);
+    tp_tensor *to_before = times(&bag, grad, tpi_put(&bag, tpo_conj_physical(flipped(&bag, after, d))));
+    tp_tensor *to_after = times(&bag, grad, tpi_put(&bag, tpo_conj_physical(before)));
+    tp_tensor *left = grad_before(&bag, to_before, lead, d),
+              *right = flipped(&bag, grad_before(&bag, flipped(&bag, to_after, d), tail, d), d);
+    return tpi_release_temporaries(&bag, tpi_retain(plus(&bag, left, right)));
 }
 
 /* The forerunner of each element along dim, zero for the first; in reverse order, the follower. */
@@ -94,10 +119,7 @@ tp_tensor *tpi_compose_cumprod_backward(tp_tensor *grad, tp_tensor *self, int64_
     tp_tensor *x = tpi_put(&bag, tpo_conj_physical(self));
     tp_tensor *after = tpi_put(&bag, tpo_recurrence_next(x, d, false));
     tp_tensor *tail = tpi_put(&bag, tpo_linear_recurrence(after, grad, d, true));
-    tp_tensor *one = tpi_put(
-        &bag, tpo_ones_like(tpi_put(&bag, tpo_narrow(x, d, 0, 1)), TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
-    tp_tensor *lead = joined(&bag, one, tpi_put(&bag, tpo_narrow(x, d, 0, self->shape[d] - 1)), d);
-    tp_tensor *before = tpi_put(&bag, tpo_cumprod(lead, d, TP_NO_DTYPE));
+    tp_tensor *lead, *before = products_before(&bag, x, d, &lead);
     return tpi_release_temporaries(&bag, tpi_retain(times(&bag, before, tail)));
 }
 

@@ -18,16 +18,54 @@ STEP(double, step_f64)
 STEP(float complex, step_c64)
 STEP(double complex, step_c128)
 
+/* Whole lines of n steps that are contiguous, ROWS of them side by side, so that no step waits for the one before it,
+ * in tiles of STEPS: lines are often a power of two apart and would push each other out of the cache. `reverse`: from
+ * the last element on. */
+enum { ROWS = 8, STEPS = 16 };
+typedef void (*lines_fn)(int64_t n, bool reverse, const char *decay, const char *input, char *out);
+
+#define LINES(T, name)                                                                                        \
+    static void name(int64_t n, bool reverse, const char *decay, const char *input, char *out) {              \
+        T d[ROWS][STEPS], x[ROWS][STEPS], before[ROWS] = {0};                                                 \
+        for (int64_t at = 0; at < n; at += STEPS) {                                                           \
+            const int64_t steps = n - at < STEPS ? n - at : STEPS, first = reverse ? n - at - steps : at;     \
+            for (int r = 0; r < ROWS; r++) {                                                                  \
+                memcpy(d[r], (const T *)decay + r * n + first, (size_t)steps * sizeof(T));                    \
+                memcpy(x[r], (const T *)input + r * n + first, (size_t)steps * sizeof(T));                    \
+            }                                                                                                 \
+            for (int64_t k = 0; k < steps; k++) {                                                             \
+                const int64_t i = reverse ? steps - 1 - k : k;                                                \
+                for (int r = 0; r < ROWS; r++)                                                                \
+                    x[r][i] = before[r] = at + k == 0 ? x[r][i] : x[r][i] + d[r][i] * before[r];              \
+            }                                                                                                 \
+            for (int r = 0; r < ROWS; r++) memcpy((T *)out + r * n + first, x[r], (size_t)steps * sizeof(T)); \
+        }                                                                                                     \
+    }
+LINES(float, lines_f32)
+LINES(double, lines_f64)
+LINES(float complex, lines_c64)
+LINES(double complex, lines_c128)
+
 typedef struct recurrence {
     step_fn step;
+    lines_fn lines;
     const char *decay, *input;
     char *out;
     int64_t n, inner, row; /* steps, neighbours that go together, bytes of those */
+    int64_t first;         /* of those that are taken one after the other */
     bool reverse;
 } recurrence;
 
+static void run_lines(int64_t group, void *context) {
+    const recurrence *r = context;
+    const int64_t at = group * ROWS
+    *r->n * r->row;
+    r->lines(r->n, r->reverse, r->decay + at, r->input + at, r->out + at);
+}
+
 static void run_outer(int64_t outer, void *context) {
     const recurrence *r = context;
+    outer += r->first;
     const char *before = NULL;
     for (int64_t i = 0; i < r->n; i++) {
         int64_t at = (outer * r->n + (r->reverse ? r->n - 1 - i : i)) * r->row;
@@ -42,15 +80,29 @@ static tp_tensor *run(tp_tensor *decay, tp_tensor *input, int dim, bool reverse,
     tp_tensor *out = xc ? tpi_empty(tpi_shape(input), compute, tpi_device(input)) : NULL;
     if (out && out->numel) {
         recurrence r = {.decay = dc->data, .input = xc->data, .out = out->data, .n = 1, .inner = 1, .reverse = reverse};
-        r.step = compute == TP_FLOAT32     ? step_f32
-                 : compute == TP_FLOAT64   ? step_f64
-                 : compute == TP_COMPLEX64 ? step_c64
-                                           : step_c128;
+        switch (compute) {
+        case TP_FLOAT32:
+            r.step = step_f32;
+            r.lines = lines_f32;
+            break;
+        case TP_FLOAT64:
+            r.step = step_f64;
+            r.lines = lines_f64;
+            break;
+        case TP_COMPLEX64:
+            r.step = step_c64;
+            r.lines = lines_c64;
+            break;
+        default: r.step = step_c128; r.lines = lines_c128;
+        }
         if (input->ndim) r.n = input->shape[dim];
         for (int i = dim + 1; i < input->ndim; i++) r.inner *= input->shape[i];
         r.row = r.inner * (int64_t)tpi_itemsize(out);
-        tpi_parallel_for(out->numel / (r.n * r.inner), out->numel * (int64_t)tpi_itemsize(out) >= TPI_WORTH_BYTES,
-                         run_outer, &r);
+        const bool worth = out->numel * (int64_t)tpi_itemsize(out) >= TPI_WORTH_BYTES;
+        const int64_t outer = out->numel / (r.n * r.inner), groups = r.inner == 1 ? outer / ROWS : 0;
+        tpi_parallel_for(groups, worth, run_lines, &r);
+        r.first = groups * ROWS;
+        tpi_parallel_for(outer - r.first, worth, run_outer, &r);
     }
     tpi_release(xc);
     tpi_release(dc);
