@@ -436,9 +436,31 @@ static void test_refused(void **state) {
     }
 }
 
+/* What is made of others is freed with them, also where making it fails. */
+static void everything(void) {
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        TP_SCOPE {
+            tp_distribution *d = make(made[i].name);
+            if (d) tp_distribution_log_prob(d, tp_distribution_sample(d, tp_no_ints(), NULL));
+            tp_distribution_free(d);
+        }
+    for (size_t i = 0; i < sizeof transforms / sizeof *transforms; i++)
+        TP_SCOPE {
+            tp_transform *t = transform(transforms[i].name);
+            tp_tensor *x = transforms[i].x.n == 4 ? matrix(2, 2, transforms[i].x.v) : as_tensor(transforms[i].x);
+            if (t && x) tp_transform_inverse(t, tp_transform_forward(t, x));
+            tp_transform_free(t);
+        }
+}
+static void test_failing_allocations(void **state) {
+    (void)state;
+    fail_each_allocation(everything);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_made), cmocka_unit_test(test_cumulative),
-                                       cmocka_unit_test(test_transforms), cmocka_unit_test(test_own_transform),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {TEST(test_made),       TEST(test_cumulative),
+                                       TEST(test_transforms), TEST(test_own_transform),
+                                       TEST(test_refused),    cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

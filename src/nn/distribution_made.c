@@ -366,11 +366,11 @@ static tp_distribution *make_transformed(const kind *k, tp_distribution *base, t
     return NULL;
 }
 tp_distribution *tp_distribution_transformed(tp_distribution *base, tp_transform *transform) {
-    if (!TPI_HANDLE_GIVEN(base, "a distribution") || !tpi_given(transform, __func__, "transform", "a transform")) {
-        if (transform) tp_transform_free(transform);
-        return NULL;
-    }
-    return make_transformed(&transformed, base, transform);
+    const bool both = TPI_HANDLE_GIVEN(base, "a distribution") && TPI_GIVEN(transform, "a transform");
+    if (both) return make_transformed(&transformed, base, transform);
+    tp_distribution_free(base);
+    tp_transform_free(transform);
+    return NULL;
 }
 
 static tp_distribution *relaxed(const kind *outer, const kind *inner, tp_transform *(*transform)(void),
@@ -441,8 +441,8 @@ tp_distribution *tp_distribution_mixture_same_family(tp_distribution *mixing, tp
     const bool both = TPI_HANDLE_GIVEN(mixing, "a distribution") && TPI_HANDLE_GIVEN(components, "a distribution");
     tp_distribution *d = both && can_mix(mixing, components) ? tpi_new0(sizeof *d) : NULL;
     if (!d) {
-        if (mixing) tp_distribution_free(mixing);
-        if (components && components != mixing) tp_distribution_free(components);
+        tp_distribution_free(mixing);
+        if (components != mixing) tp_distribution_free(components);
         return NULL;
     }
     *d = (tp_distribution){.kind = &mixture, .base = components, .mixing = mixing};
