@@ -1,4 +1,5 @@
-# What `make install PREFIX=...` lays down: headers, libtaper.so with its links, a CMake package and a pkg-config file.
+# What `make install PREFIX=...` lays down: headers, libtaper.so with its links, a CMake package and a pkg-config file, pages and
+# examples.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS taper EXPORT TaperTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -40,6 +41,11 @@ set(torch_include "\"${torch_prefix}/${CMAKE_INSTALL_INCLUDEDIR}/taper/libtorch\
 set(torch_library "${torch_prefix}/${CMAKE_INSTALL_LIBDIR}/libtaper.so")
 configure_file(cmake/TorchConfig.cmake.in ${CMAKE_BINARY_DIR}/TorchConfig.cmake @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/TorchConfig.cmake DESTINATION ${CMAKE_INSTALL_DATADIR}/taper/cmake/Torch)
+
+# The pages and the examples, as they are.
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
+install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
+    FILES_MATCHING PATTERN "*.c" PATTERN "*.cpp" PATTERN "*.f90" PATTERN "*.py" PATTERN "*.md" PATTERN "*.gz")
 
 # The site and the man pages, where `make docs` built them.
 install(DIRECTORY ${CMAKE_BINARY_DIR}/site/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/html OPTIONAL)

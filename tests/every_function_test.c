@@ -76,6 +76,7 @@ static tp_tokenizer *make_tokenizer(void) {
     return tp_tokenizer_load("tokenizer.json");
 }
 static tp_distribution *make_distribution(void) { return tp_distribution_normal(make_tensor(), make_tensor()); }
+static tp_transform *make_transform(void) { return tp_transform_exp(); }
 static tp_scaler *make_scaler(void) { return tp_scaler_new(); }
 static tp_loader *make_loader(void) { return tp_loader_new(make_dataset(), .batch = 1); }
 static tp_optimiser *make_optimiser(void) {
@@ -117,6 +118,7 @@ KIT(sampler)
 KIT(sparse)
 KIT(tokenizer)
 KIT(distribution)
+KIT(transform)
 KIT(scaler)
 KIT(loader)
 KIT(optimiser)

@@ -47,6 +47,25 @@ int main() {
 END
 version=$(PKG_CONFIG_PATH=$pkgconfig pkg-config --modversion taper)
 
+echo "CMake: find_package(Torch), with a program for LibTorch"
+if command -v g++ > /dev/null; then
+    mkdir torch
+    cp "$TAPER_SOURCE_DIR/examples/cpp/device.cpp" torch
+    cat > torch/CMakeLists.txt << 'END'
+cmake_minimum_required(VERSION 3.16)
+project(device)
+find_package(Torch REQUIRED)
+add_executable(device device.cpp)
+target_link_libraries(device "${TORCH_LIBRARIES}")
+set_property(TARGET device PROPERTY CXX_STANDARD 14)
+END
+    cmake -G Ninja -S torch -B torch/build -DCMAKE_PREFIX_PATH="$prefix/share/taper/cmake" > torch.log &&
+        cmake --build torch/build >> torch.log || { cat torch.log; exit 1; }
+    ./torch/build/device > torch.txt || fail "device returned $?"
+    printf 'on cpu\n 0.4963  0.7682  0.0885\n 0.1320  0.3074  0.6341\n[ CPUFloatType{2,3} ]\n' | diff - torch.txt ||
+        [ -e /dev/nvidia0 ] || fail "device says something else than under LibTorch"
+fi
+
 echo "CMake: find_package(Taper)"
 cat > CMakeLists.txt << END
 cmake_minimum_required(VERSION 3.22)

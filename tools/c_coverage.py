@@ -10,6 +10,7 @@ import gzip
 import os
 import re
 import sys
+import textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NAMESPACES = {
@@ -40,6 +41,10 @@ NAMESPACES = {
     "torch.random": "",
     "torch.distributions": "distribution_",
     "torch.distributed": "dist_",
+    "torch.distributed.device_mesh": "dist_",
+    "torch.distributed.fsdp": "fsdp_",
+    "torch.distributed.pipelining": "pipeline_",
+    "torch.distributed.checkpoint": "checkpoint_",
     "torch.sparse": "sparse_",
 }
 # Where C says it otherwise.
@@ -112,9 +117,27 @@ OTHERWISE = {
     "dist_set_timeout": "tp_group_set_timeout", "dist_split_group": "tp_group_new",
     "dist_new_subgroups_by_enumeration": "tp_group_new", "default_collate": "tp_loader_next",
     "quantize_per_tensor": "tp_quantize_per_tensor", "choose_qparams_optimized": "tp_choose_qparams",
+    "distribution_TransformedDistribution": "tp_distribution_transformed", "distribution_Transform": "tp_transform_new",
+    "dist_DeviceMesh": "tp_mesh_new", "dist_init_device_mesh": "tp_mesh_new", "dist_new_subgroups": "tp_group_new_subgroups",
+    "fsdp_fully_shard": "tp_fsdp_new_with", "fsdp_FullyShardedDataParallel": "tp_fsdp_new_with",
+    "fsdp_FlatParameter": "tp_fsdp_parts", "fsdp_UnshardHandle": "tp_fsdp_unshard", "fsdp_FSDPModule": "tp_fsdp_reshard",
+    "pipeline_PipelineStage": "tp_pipeline_new_with", "pipeline_Schedule1F1B": "tp_pipeline_step",
+    "pipeline_ScheduleGPipe": "tp_pipeline_step", "pipeline_ScheduleInterleaved1F1B": "tp_pipeline_step",
+    "pipeline_ScheduleLoopedBFS": "tp_pipeline_step", "pipeline_build_stage": "tp_pipeline_new_with",
+    "checkpoint_save": "tp_checkpoint_save", "checkpoint_load": "tp_checkpoint_load",
+    "checkpoint_save_state_dict": "tp_checkpoint_save", "checkpoint_load_state_dict": "tp_checkpoint_load",
+    "checkpoint_async_save": "tp_checkpoint_save_async", "checkpoint_FileSystemReader": "tp_checkpoint_load",
+    "checkpoint_FileSystemWriter": "tp_checkpoint_save", "checkpoint_SavePlan": "tp_checkpoint_plan",
+    "checkpoint_LoadPlan": "tp_box_overlap", "lu": "tp_linalg_lu_factor",
     "resize_as_": "tp_resize", "TripletMarginWithDistanceLoss": "tp_triplet_margin_with_distance_loss",
 }  # fmt: skip
 REASONS = [
+    (
+        r"(\w+(Planner|Metadata|Item|Exception|Reader|Writer)|Metadata)$",
+        "classes by which Python programs change how checkpoints are planned and stored",
+        "torch.distributed.checkpoint",
+    ),
+    (r"(pipe_split|SplitPoint)$", "cut a traced Python program into stages", "torch.distributed.pipelining"),
     (
         r"(cpp|torch|windows|ErrorReport|JITException|ExponentialFamily|factory_kwargs|default_pg_timeout|DataChunk)$|.*(Type|Storage|Tensor|StorageBase|TypeBuilder|ArgumentSpec|Options|Config|Error|Backend|Context|Pipe|Observer)$|(BC|[A-Z]+_[A-Z_]+$)",
         "Python's classes, exceptions and constants",
@@ -165,6 +188,13 @@ REASONS = [
 ]
 
 
+MODULES = "modules, not functions"
+
+
+def wrapped(line, indent="  "):
+    return textwrap.wrap(line, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
 def snake(name):
     name = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
     return re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name).lower()
@@ -186,6 +216,8 @@ def candidates(prefix, name):
     lower = snake(plain)
     if prefix == "distribution_":  # operators have some of these names
         yield f"tp_distribution_{lower}"
+        if name.endswith("Transform"):
+            yield "tp_transform_" + lower[: -len("_transform")]
         return
     yield from (
         f"tp_{prefix}{name}",
@@ -225,7 +257,7 @@ def main():
     for namespace, prefix in NAMESPACES.items():
         have = lack = 0
         for name in listed.get(namespace, "").split():
-            why = "modules, not functions" if f"{namespace}.{name}" in listed else None
+            why = MODULES if f"{namespace}.{name}" in listed else None
             if not why and found(names, prefix, name):
                 have += 1
                 continue
@@ -248,9 +280,14 @@ def main():
     out += ["| namespace | in C | of | share |", "|---|---|---|---|"]
     out += [f"| `{n}` | {h} | {a} | {100 * h // a}% |" for n, h, a in rows]
     out += [f"| all | {have} | {all_names} | {100 * have // all_names}% |", "", "## Not in C", ""]
-    out += [f"- `{n}`: " + ", ".join(f"`{m}`" for m in ms) for n, ms in missing.items()]
+    for n, ms in missing.items():
+        out += wrapped(f"- `{n}`: " + ", ".join(f"`{m}`" for m in ms))
     out += ["", "## Left out", "", "| why | names |", "|---|---|"]
     out += [f"| {why} | {len(ns)} |" for why, ns in left_out.items()]
+    for why, ns in left_out.items():
+        if why != MODULES:
+            names_of_why = " ".join(n.removeprefix("torch.") for n in sorted(set(ns)))
+            out += ["", f"### {why[0].upper()}{why[1:]}", "", "```text", *wrapped(names_of_why, ""), "```"]
     text = "\n".join(out) + "\n"
     open(sys.argv[2] if len(sys.argv) > 2 else os.path.join(ROOT, "docs/c-coverage.md"), "w").write(text)
 

@@ -18,15 +18,18 @@
 #include <taper/distribution.h>
 #include <taper/device.h>
 #include <taper/events.h>
+#include <taper/fsdp.h>
 #include <taper/functional.h>
 #include <taper/gpu.h>
 #include <taper/graph.h>
 #include <taper/image.h>
 #include <taper/io.h>
+#include <taper/mesh.h>
 #include <taper/nn.h>
 #include <taper/ops.h> /* generated from tables/ */
 #include <taper/optim.h>
 #include <taper/parametrize.h>
+#include <taper/pipeline.h>
 #include <taper/print.h>
 #include <taper/profile.h>
 #include <taper/quantized.h>

@@ -300,55 +300,173 @@ static tp_tensor *categorical_kl(const tp_distribution *p, const tp_distribution
     return tp_sum(tp_where(tp_eq(p->a, 0), tp_zeros_like(each), each), .dim = TP_INTS(-1));
 }
 
-static const kind
-    normal = {"Normal", normal_draw, true, normal_log_prob, normal_entropy, tpi_first_parameter,
-              square_b, normal_kl,   0},
-    log_normal = {"LogNormal",         log_normal_draw, true, log_normal_log_prob, log_normal_entropy, log_normal_mean,
-                  log_normal_variance, normal_kl,       0},
-    half_normal = {"HalfNormal",
-                   half_normal_draw,
-                   true,
-                   half_normal_log_prob,
-                   half_normal_entropy,
-                   half_normal_mean,
-                   half_normal_variance,
-                   NULL,
-                   0},
-    uniform = {"Uniform",        uniform_draw, true, uniform_log_prob, uniform_entropy, uniform_mean,
-               uniform_variance, NULL,         0},
-    exponential = {"Exponential",        exponential_draw,    true,
-                   exponential_log_prob, exponential_entropy, exponential_mean,
-                   exponential_variance, exponential_kl,      0},
-    laplace = {"Laplace",        laplace_draw, true, laplace_log_prob, laplace_entropy, tpi_first_parameter,
-               laplace_variance, NULL,         0},
-    cauchy = {"Cauchy",        cauchy_draw, true, tpi_cauchy_log_prob, tpi_cauchy_entropy, cauchy_mean,
-              cauchy_variance, NULL,        0},
-    gumbel = {"Gumbel", gumbel_draw, true, gumbel_log_prob, gumbel_entropy, gumbel_mean, gumbel_variance, NULL, 0},
-    gamma_kind = {"Gamma",
-                  tpi_gamma_draw,
-                  true,
-                  tpi_gamma_log_prob,
-                  tpi_gamma_entropy,
-                  tpi_gamma_mean,
-                  tpi_gamma_variance,
-                  gamma_kl,
-                  0},
-    beta = {"Beta", beta_draw, false, beta_log_prob, beta_entropy, beta_mean, beta_variance, NULL, 0},
-    poisson = {"Poisson",           poisson_draw, false, poisson_log_prob, NULL, tpi_first_parameter,
-               tpi_first_parameter, poisson_kl,   0},
-    bernoulli = {"Bernoulli",
-                 bernoulli_draw,
-                 false,
-                 bernoulli_log_prob,
-                 bernoulli_entropy,
-                 tpi_first_parameter,
-                 tpi_bernoulli_variance,
-                 bernoulli_kl,
-                 0},
-    geometric = {"Geometric",        geometric_draw, false, geometric_log_prob, geometric_entropy, geometric_mean,
-                 geometric_variance, NULL,           0},
-    categorical = {"Categorical", tpi_categorical_draw, false, tpi_categorical_log_prob, tpi_categorical_entropy, NULL,
-                   NULL,          categorical_kl,       1};
+/* ---- Cumulative probabilities, and the way back ---- */
+static tp_tensor *half_error(tp_tensor *z) { return tp_mul(tp_add(tp_erf(tp_div(z, M_SQRT2)), 1), 0.5); }
+static tp_tensor *half_error_back(tp_tensor *p) { return tp_mul(tp_erfinv(tp_sub(tp_mul(p, 2), 1)), M_SQRT2); }
+static tp_tensor *normal_cdf(tp_tensor *a, tp_tensor *b, tp_tensor *x) { return half_error(tp_div(tp_sub(x, a), b)); }
+static tp_tensor *normal_icdf(tp_tensor *a, tp_tensor *b, tp_tensor *p) {
+    return tp_add(a, tp_mul(b, half_error_back(p)));
+}
+static tp_tensor *log_normal_cdf(tp_tensor *a, tp_tensor *b, tp_tensor *x) { return normal_cdf(a, b, tp_log(x)); }
+static tp_tensor *log_normal_icdf(tp_tensor *a, tp_tensor *b, tp_tensor *p) { return tp_exp(normal_icdf(a, b, p)); }
+static tp_tensor *half_normal_cdf(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
+    (void)b;
+    return tp_sub(tp_mul(half_error(tp_div(x, a)), 2), 1);
+}
+static tp_tensor *half_normal_icdf(tp_tensor *a, tp_tensor *b, tp_tensor *p) {
+    (void)b;
+    return tp_mul(a, half_error_back(tp_mul(tp_add(p, 1), 0.5)));
+}
+static tp_tensor *uniform_cdf(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
+    return tp_clamp(tp_div(tp_sub(x, a), tp_sub(b, a)), .min = tp_float(0), .max = tp_float(1));
+}
+static tp_tensor *uniform_icdf(tp_tensor *a, tp_tensor *b, tp_tensor *p) { return tp_add(a, tp_mul(p, tp_sub(b, a))); }
+static tp_tensor *exponential_cdf(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
+    (void)b;
+    return tp_sub(1, tp_exp(tp_neg(tp_mul(a, x))));
+}
+static tp_tensor *exponential_icdf(tp_tensor *a, tp_tensor *b, tp_tensor *p) {
+    (void)b;
+    return tp_neg(tp_div(tp_log1p(tp_neg(p)), a));
+}
+static tp_tensor *laplace_cdf(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
+    tp_tensor *off = tp_sub(x, a), *rest = tp_expm1(tp_neg(tp_div(tp_abs(off), b)));
+    return tp_sub(0.5, tp_mul(tp_mul(tp_sign(off), rest), 0.5));
+}
+static tp_tensor *laplace_icdf(tp_tensor *a, tp_tensor *b, tp_tensor *p) {
+    tp_tensor *side = tp_sub(p, 0.5), *rest = tp_log1p(tp_mul(tp_abs(side), -2));
+    return tp_sub(a, tp_mul(tp_mul(b, tp_sign(side)), rest));
+}
+static tp_tensor *cauchy_cdf(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
+    return tp_add(tp_div(tp_atan(tp_div(tp_sub(x, a), b)), M_PI), 0.5);
+}
+static tp_tensor *cauchy_icdf(tp_tensor *a, tp_tensor *b, tp_tensor *p) {
+    return tp_add(tp_mul(tp_tan(tp_mul(tp_sub(p, 0.5), M_PI)), b), a);
+}
+static tp_tensor *gumbel_cdf(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
+    return tp_exp(tp_neg(tp_exp(tp_div(tp_sub(a, x), b))));
+}
+static tp_tensor *gumbel_icdf(tp_tensor *a, tp_tensor *b, tp_tensor *p) {
+    return tp_sub(a, tp_mul(b, tp_log(tp_neg(tp_log(p)))));
+}
+tp_tensor *tpi_gamma_cdf(tp_tensor *a, tp_tensor *b, tp_tensor *x) { return tp_special_gammainc(a, tp_mul(b, x)); }
+
+static const kind normal = {.name = "Normal",
+                            .draw = normal_draw,
+                            .has_gradient = true,
+                            .log_prob = normal_log_prob,
+                            .entropy = normal_entropy,
+                            .mean = tpi_first_parameter,
+                            .variance = square_b,
+                            .kl = normal_kl,
+                            .cdf = normal_cdf,
+                            .icdf = normal_icdf},
+                  log_normal = {.name = "LogNormal",
+                                .draw = log_normal_draw,
+                                .has_gradient = true,
+                                .log_prob = log_normal_log_prob,
+                                .entropy = log_normal_entropy,
+                                .mean = log_normal_mean,
+                                .variance = log_normal_variance,
+                                .kl = normal_kl,
+                                .cdf = log_normal_cdf,
+                                .icdf = log_normal_icdf},
+                  half_normal = {.name = "HalfNormal",
+                                 .draw = half_normal_draw,
+                                 .has_gradient = true,
+                                 .log_prob = half_normal_log_prob,
+                                 .entropy = half_normal_entropy,
+                                 .mean = half_normal_mean,
+                                 .variance = half_normal_variance,
+                                 .cdf = half_normal_cdf,
+                                 .icdf = half_normal_icdf},
+                  uniform = {.name = "Uniform",
+                             .draw = uniform_draw,
+                             .has_gradient = true,
+                             .log_prob = uniform_log_prob,
+                             .entropy = uniform_entropy,
+                             .mean = uniform_mean,
+                             .variance = uniform_variance,
+                             .cdf = uniform_cdf,
+                             .icdf = uniform_icdf},
+                  exponential = {.name = "Exponential",
+                                 .draw = exponential_draw,
+                                 .has_gradient = true,
+                                 .log_prob = exponential_log_prob,
+                                 .entropy = exponential_entropy,
+                                 .mean = exponential_mean,
+                                 .variance = exponential_variance,
+                                 .kl = exponential_kl,
+                                 .cdf = exponential_cdf,
+                                 .icdf = exponential_icdf},
+                  laplace = {.name = "Laplace",
+                             .draw = laplace_draw,
+                             .has_gradient = true,
+                             .log_prob = laplace_log_prob,
+                             .entropy = laplace_entropy,
+                             .mean = tpi_first_parameter,
+                             .variance = laplace_variance,
+                             .cdf = laplace_cdf,
+                             .icdf = laplace_icdf},
+                  cauchy = {.name = "Cauchy",
+                            .draw = cauchy_draw,
+                            .has_gradient = true,
+                            .log_prob = tpi_cauchy_log_prob,
+                            .entropy = tpi_cauchy_entropy,
+                            .mean = cauchy_mean,
+                            .variance = cauchy_variance,
+                            .cdf = cauchy_cdf,
+                            .icdf = cauchy_icdf},
+                  gumbel = {.name = "Gumbel",
+                            .draw = gumbel_draw,
+                            .has_gradient = true,
+                            .log_prob = gumbel_log_prob,
+                            .entropy = gumbel_entropy,
+                            .mean = gumbel_mean,
+                            .variance = gumbel_variance,
+                            .cdf = gumbel_cdf,
+                            .icdf = gumbel_icdf},
+                  gamma_kind = {.name = "Gamma",
+                                .draw = tpi_gamma_draw,
+                                .has_gradient = true,
+                                .log_prob = tpi_gamma_log_prob,
+                                .entropy = tpi_gamma_entropy,
+                                .mean = tpi_gamma_mean,
+                                .variance = tpi_gamma_variance,
+                                .kl = gamma_kl,
+                                .cdf = tpi_gamma_cdf},
+                  beta = {.name = "Beta",
+                          .draw = beta_draw,
+                          .log_prob = beta_log_prob,
+                          .entropy = beta_entropy,
+                          .mean = beta_mean,
+                          .variance = beta_variance},
+                  poisson = {.name = "Poisson",
+                             .draw = poisson_draw,
+                             .log_prob = poisson_log_prob,
+                             .mean = tpi_first_parameter,
+                             .variance = tpi_first_parameter,
+                             .kl = poisson_kl},
+                  bernoulli = {.name = "Bernoulli",
+                               .draw = bernoulli_draw,
+                               .log_prob = bernoulli_log_prob,
+                               .entropy = bernoulli_entropy,
+                               .mean = tpi_first_parameter,
+                               .variance = tpi_bernoulli_variance,
+                               .kl = bernoulli_kl},
+                  geometric = {.name = "Geometric",
+                               .draw = geometric_draw,
+                               .log_prob = geometric_log_prob,
+                               .entropy = geometric_entropy,
+                               .mean = geometric_mean,
+                               .variance = geometric_variance},
+                  categorical = {.name = "Categorical",
+                                 .draw = tpi_categorical_draw,
+                                 .log_prob = tpi_categorical_log_prob,
+                                 .entropy = tpi_categorical_entropy,
+                                 .kl = categorical_kl,
+                                 .event_dims = 1,
+                                 .is_place = true};
 
 /* ---- Making ---- */
 bool tpi_distribution_floating(const tp_tensor *t, const char *argument, const char *function) {
@@ -365,9 +483,19 @@ tp_distribution *tpi_distribution_new(const kind *k, tp_tensor *a, tp_tensor *b)
     d->a = tp_retain(a);
     d->b = tp_retain(b);
     d->kind = k;
+    d->has_gradient = k->has_gradient;
+    const int batch = a->ndim - k->event_dims;
+    tpi_distribution_shape(d, tp_ints_view(a->shape, batch),
+                           tp_ints_view(a->shape + batch, k->is_place ? 0 : k->event_dims));
     d->alive = TPI_HANDLE_ALIVE;
     tpi_handle_made(d, "distribution");
     return d;
+}
+void tpi_distribution_shape(tp_distribution *d, tp_ints batch, tp_ints event) {
+    d->nbatch = batch.n;
+    d->nevent = event.n;
+    for (int64_t i = 0; i < batch.n; i++) d->shape[i] = batch.v[i];
+    for (int64_t i = 0; i < event.n; i++) d->shape[batch.n + i] = event.v[i];
 }
 
 static tp_distribution *broadcast(const kind *k, tp_tensor *a, tp_tensor *b) {
@@ -449,6 +577,10 @@ void tp_distribution_free(tp_distribution *d) {
     if (!d || !TPI_HANDLE_GIVEN(d, "a distribution")) return;
     tp_release(d->a);
     tp_release(d->b);
+    tp_release(d->c);
+    tp_distribution_free(d->base);
+    tp_distribution_free(d->mixing);
+    tp_transform_free(d->transform);
     d->alive = 0;
     tpi_handle_delete(d, sizeof *d);
 }
@@ -456,17 +588,34 @@ const char *tp_distribution_name(const tp_distribution *d) {
     return TPI_HANDLE_GIVEN(d, "a distribution") ? d->kind->name : NULL;
 }
 
+tp_ints tp_distribution_batch_shape(const tp_distribution *d) {
+    return TPI_HANDLE_GIVEN(d, "a distribution") ? tp_ints_view(d->shape, d->nbatch) : tp_no_ints();
+}
+tp_ints tp_distribution_event_shape(const tp_distribution *d) {
+    return TPI_HANDLE_GIVEN(d, "a distribution") ? tp_ints_view(d->shape + d->nbatch, d->nevent) : tp_no_ints();
+}
+
 /* ---- Asking ---- */
-static tp_tensor *draw(tp_distribution *d, tp_ints shape, tp_generator *generator) {
-    int64_t whole[2 * TP_MAX_DIMS];
+tp_ints tpi_distribution_extended(const tp_distribution *d, tp_ints draws, bool event, int64_t *whole) {
     int64_t n = 0;
-    if (shape.n + d->a->ndim > TP_MAX_DIMS)
+    for (int64_t i = 0; i < draws.n; i++) whole[n++] = draws.v[i];
+    for (int64_t i = 0; i < d->nbatch + (event ? d->nevent : 0); i++) whole[n++] = d->shape[i];
+    return tp_ints_view(whole, n);
+}
+tp_tensor *tpi_distribution_draw(tp_distribution *d, tp_ints draws, tp_generator *generator) {
+    int64_t whole[2 * TP_MAX_DIMS];
+    if (draws.n + d->nbatch + d->nevent > TP_MAX_DIMS)
         return tpi_fail(TP_ERR_VALUE, "argument 'shape': a sample has at most %d dims", TP_MAX_DIMS);
-    for (int64_t i = 0; i < shape.n; i++) whole[n++] = shape.v[i];
-    for (int i = 0; i < d->a->ndim - d->kind->event_dims; i++) whole[n++] = d->a->shape[i];
+    if (d->kind->of_whole) return d->kind->of_whole->draw(d, draws, generator);
+    return d->kind->draw(d->a, d->b, tpi_distribution_extended(d, draws, false, whole), generator);
+}
+tp_tensor *tpi_distribution_log_prob(tp_distribution *d, tp_tensor *x) {
+    return d->kind->of_whole ? d->kind->of_whole->log_prob(d, x) : d->kind->log_prob(d->a, d->b, x);
+}
+static tp_tensor *draw(tp_distribution *d, tp_ints shape, tp_generator *generator) {
     tp_tensor *out = NULL;
     TP_SCOPE
-        out = tp_keep(d->kind->draw(d->a, d->b, tp_ints_view(whole, n), generator));
+        out = tp_keep(tpi_distribution_draw(d, shape, generator));
     return out;
 }
 tp_tensor *tp_distribution_sample(tp_distribution *d, tp_ints shape, tp_generator *generator) {
@@ -478,7 +627,7 @@ tp_tensor *tp_distribution_sample(tp_distribution *d, tp_ints shape, tp_generato
 }
 tp_tensor *tp_distribution_rsample(tp_distribution *d, tp_ints shape, tp_generator *generator) {
     if (!TPI_HANDLE_GIVEN(d, "a distribution") || !TPI_LIST_GIVEN(shape.v, shape.n)) return NULL;
-    if (!d->kind->has_gradient)
+    if (!d->has_gradient)
         return tpi_fail(TP_ERR_MISSING, "tp_distribution_rsample: a sample of %s has no gradient", d->kind->name);
     return draw(d, shape, generator);
 }
@@ -486,25 +635,66 @@ tp_tensor *tp_distribution_log_prob(tp_distribution *d, tp_tensor *value) {
     if (!TPI_HANDLE_GIVEN(d, "a distribution") || !tpi_is_tensor(value, "value")) return NULL;
     tp_tensor *out = NULL;
     TP_SCOPE
-        out = tp_keep(d->kind->log_prob(d->a, d->b, value));
+        out = tp_keep(tpi_distribution_log_prob(d, value));
     return out;
 }
 
-static tp_tensor *ask(tp_distribution *d, of_parameters what, const char *name, const char *function) {
-    if (!what) return tpi_fail(TP_ERR_MISSING, "%s: %s has no closed form of its %s", function, d->kind->name, name);
+static tp_tensor *lacks(const tp_distribution *d, const char *name, const char *function) {
+    return tpi_fail(TP_ERR_MISSING, "%s: %s has no closed form of its %s", function, d->kind->name, name);
+}
+tp_tensor *tpi_distribution_at(tp_distribution *d, bool back, tp_tensor *x) {
+    const kind *k = d->kind;
+    const char *name = back ? "inverse cumulative probability" : "cumulative probability";
+    const char *function = back ? "tp_distribution_icdf" : "tp_distribution_cdf";
+    if (k->of_whole) {
+        tp_tensor *(*whole)(tp_distribution *, tp_tensor *) = back ? k->of_whole->icdf : k->of_whole->cdf;
+        return whole ? whole(d, x) : lacks(d, name, function);
+    }
+    tp_tensor *(*plain)(tp_tensor *, tp_tensor *, tp_tensor *) = back ? k->icdf : k->cdf;
+    return plain ? plain(d->a, d->b, x) : lacks(d, name, function);
+}
+static tp_tensor *at(tp_distribution *d, bool back, tp_tensor *x) {
     tp_tensor *out = NULL;
     TP_SCOPE
-        out = tp_keep(what(d->a, d->b));
+        out = tp_keep(tpi_distribution_at(d, back, x));
+    return out;
+}
+tp_tensor *tp_distribution_cdf(tp_distribution *d, tp_tensor *value) {
+    if (!TPI_HANDLE_GIVEN(d, "a distribution") || !tpi_is_tensor(value, "value")) return NULL;
+    return at(d, false, value);
+}
+tp_tensor *tp_distribution_icdf(tp_distribution *d, tp_tensor *value) {
+    if (!TPI_HANDLE_GIVEN(d, "a distribution") || !tpi_is_tensor(value, "value")) return NULL;
+    return at(d, true, value);
+}
+
+/* In order: a kind's formulas of that meaning, over the parameters or over the whole distribution. */
+tp_tensor *tpi_distribution_ask(tp_distribution *d, tpi_distribution_question question) {
+    static const char *const names[] = {"entropy", "mean", "variance"};
+    static const char *const functions[] = {"tp_distribution_entropy", "tp_distribution_mean",
+                                            "tp_distribution_variance"};
+    const kind *k = d->kind;
+    if (k->of_whole) {
+        const tpi_of_whole of[] = {k->of_whole->entropy, k->of_whole->mean, k->of_whole->variance};
+        return of[question] ? of[question](d) : lacks(d, names[question], functions[question]);
+    }
+    const of_parameters of[] = {k->entropy, k->mean, k->variance};
+    return of[question] ? of[question](d->a, d->b) : lacks(d, names[question], functions[question]);
+}
+static tp_tensor *ask(tp_distribution *d, tpi_distribution_question question) {
+    tp_tensor *out = NULL;
+    TP_SCOPE
+        out = tp_keep(tpi_distribution_ask(d, question));
     return out;
 }
 tp_tensor *tp_distribution_entropy(tp_distribution *d) {
-    return TPI_HANDLE_GIVEN(d, "a distribution") ? ask(d, d->kind->entropy, "entropy", __func__) : NULL;
+    return TPI_HANDLE_GIVEN(d, "a distribution") ? ask(d, TPI_ENTROPY) : NULL;
 }
 tp_tensor *tp_distribution_mean(tp_distribution *d) {
-    return TPI_HANDLE_GIVEN(d, "a distribution") ? ask(d, d->kind->mean, "mean", __func__) : NULL;
+    return TPI_HANDLE_GIVEN(d, "a distribution") ? ask(d, TPI_MEAN) : NULL;
 }
 tp_tensor *tp_distribution_variance(tp_distribution *d) {
-    return TPI_HANDLE_GIVEN(d, "a distribution") ? ask(d, d->kind->variance, "variance", __func__) : NULL;
+    return TPI_HANDLE_GIVEN(d, "a distribution") ? ask(d, TPI_VARIANCE) : NULL;
 }
 tp_tensor *tp_distribution_kl(tp_distribution *p, tp_distribution *q) {
     if (!TPI_HANDLE_GIVEN(p, "a distribution") || !TPI_HANDLE_GIVEN(q, "a distribution")) return NULL;

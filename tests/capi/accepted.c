@@ -6,6 +6,9 @@
 int main(void) {
     tp_tensor *x = tp_ones(TP_INTS(2, 2));
     const tp_tensor *same = x;
+    tp_adam_options adam = TP_DEFAULTS(ADAM);
+    tp_fsdp_options fsdp = TP_DEFAULTS(FSDP);
+    if (adam.lr != 1e-3 || adam.size != sizeof adam || fsdp.size != sizeof fsdp) return 1;
     for (int step = 0; step < 2; step++) {
         TP_SCOPE_HERE;
         TP_NO_GRAD_HERE;

@@ -30,6 +30,8 @@
 #endif
 
 namespace taper {
+using std::nullopt;
+using std::optional;
 
 class Tensor;
 
