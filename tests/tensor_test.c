@@ -6,7 +6,9 @@
 #include <cmocka.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <taper/dlpack.h>
 #include "tensor/plan.h"
 #include "tensor/storage.h"
@@ -233,6 +235,34 @@ static void resizing_grows_the_storage_and_keeps_what_was_there(void **state) {
     assert_false(tpi_resize(t, TP_INTS(1000)));
     assert_error(TP_ERR_RUNTIME, "share");
     assert_ints(tpi_shape(t), TP_INTS(3));
+    tp_release(view);
+    tp_release(t);
+}
+
+static int64_t resident_bytes(void) {
+    long size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld %ld", &size, &resident), 2);
+    fclose(file);
+    return resident * (int64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Parameters in parts (FSDP) take their memory back and forth this way. */
+static void a_storage_that_shrinks_gives_its_pages_back(void **state) {
+    (void)state;
+    const int64_t mega = 1 << 20;
+    tp_tensor *t = tpi_empty(TP_INTS(64 * mega), TP_UINT8, (tp_device){TP_CPU, 0});
+    tp_tensor *view = tpi_alias(t, 1, (int64_t[]){3}, (int64_t[]){1}, 0);
+    memset(t->data, 7, (size_t)(64 * mega));
+    int64_t before = resident_bytes();
+    tp_storage *storage = tp_storage_of(t);
+    assert_true(tp_storage_resize(storage, 0));
+    assert_true(before - resident_bytes() > 60 * mega);
+    assert_true(tp_storage_resize(storage, 64 * mega)); /* at the same place, which the view remembers */
+    memset(t->data, 5, (size_t)(64 * mega));
+    assert_int_equal(*(uint8_t *)view->data, 5);
+    tp_storage_release(storage);
     tp_release(view);
     tp_release(t);
 }
@@ -643,6 +673,7 @@ int main(void) {
         TEST(a_view_of_a_view_has_the_root_as_base),
         TEST(a_binding_hears_of_the_end),
         TEST(resizing_grows_the_storage_and_keeps_what_was_there),
+        TEST(a_storage_that_shrinks_gives_its_pages_back),
         TEST(dims_wrap),
         TEST(shapes_broadcast),
         TEST(one_size_can_be_inferred),

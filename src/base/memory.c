@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include "base/error.h"
 
 enum {
@@ -116,6 +117,12 @@ static void system_free(void *block, size_t room) {
         munmap(block, room);
     else
         free(block);
+}
+
+void tpi_discard(void *part, size_t bytes) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = ((uintptr_t)part + page - 1) & ~(page - 1), to = ((uintptr_t)part + bytes) & ~(page - 1);
+    if (bytes >= MAPPED_BYTES && from < to) madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
 /* ---- Shared lists; every function here expects the lock to be held ---- */

@@ -22,6 +22,10 @@ void *tpi_realloc(void *block, size_t bytes);
 void tpi_mfree(void *block);
 char *tpi_strdup(const char *text);
 
+/* Gives the pages inside a part of a block back to the system, where that is worth a call. The addresses stay: what is
+ * read there next is zeros. */
+void tpi_discard(void *part, size_t bytes);
+
 /* Tests: the nth allocation from now on (1 is the next), on any thread, fails, and all after it if `and_after`; 0 turns
  * it off. tpi_alloc_count counts allocations of all kinds since the start; tpi_alloc_live the live ones. */
 void tpi_alloc_fail_at(int64_t nth, bool and_after);

@@ -1,6 +1,6 @@
 /* Factorisations and triangular systems by halves: see blocked.h. */
 #include "linalg/blocked.h"
-#include "base/range.h"
+#include "base/min_max.h"
 #include "base/threads.h"
 #include "device/device.h"
 

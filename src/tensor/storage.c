@@ -117,6 +117,8 @@ static bool copy_bytes(tp_device device, char *to, char *from, size_t bytes) {
 bool tpi_storage_resize(tpi_storage *s, size_t bytes) {
     if (bytes <= s->capacity) {
         if (!s->foreign) count_bytes(s->device, (int64_t)bytes - (int64_t)s->bytes);
+        if (!s->foreign && !s->inside && bytes < s->bytes && s->device.type == TP_CPU)
+            tpi_discard(s->data + bytes, s->bytes - bytes); /* tensors remember where their data is: the place stays */
         s->bytes = bytes;
         return true;
     }

@@ -1,7 +1,7 @@
 /* Products composed of mm, bmm, mv and dot: the rank rules of matmul, and addbmm, addr, outer, inner, linear's
  * gradients, bilinear, tensordot, kron, multi_dot, cross and matrix_power. They call operators, so they differentiate
  * themselves. */
-#include "base/range.h"
+#include "base/min_max.h"
 #include "ops/temporaries.h"
 #include "tensor/same_device.h"
 #include "ops/native.h"
