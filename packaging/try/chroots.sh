@@ -22,7 +22,7 @@ case $what in
     *) echo "chroots.sh: expected wheels, sources or blas, got '$what'" >&2; exit 2 ;;
 esac
 [ "$(id -u)" = 0 ] || { echo "chroots.sh: chroot and debootstrap need root" >&2; exit 2; }
-mkdir -p "$chroots"
+mkdir -p "$chroots" "$sources/dist/wheels"
 root=
 failures=0
 say() { echo "== $*"; }
