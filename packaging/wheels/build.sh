@@ -98,6 +98,8 @@ sysroot() {
         cp --no-dereference --update "$root"/usr/lib/"$triplet"/lib$library.so.* "$root"/lib/"$triplet"/lib$library.so.* "$graft" 2> /dev/null || true
     done
     ln -sf libgomp.so.1 "$root/usr/lib/$triplet/libgomp.so" # not the compiler's own, which wants a newer C library
+    # That of OpenBLAS's Fortran: a cross-compiler's own wants a newer C library too.
+    ln -sf "../../../lib/$triplet/libgcc_s.so.1" "$root/usr/lib/$triplet/libgcc_s.so.1"
     # A cross-compiler looks into the headers of its own C library, where they are installed, before those of the sysroot.
     local headers=
     [ "$processor" = "$(uname -m)" ] ||
