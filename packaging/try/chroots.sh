@@ -22,7 +22,7 @@ case $what in
     *) echo "chroots.sh: expected wheels, sources or blas, got '$what'" >&2; exit 2 ;;
 esac
 [ "$(id -u)" = 0 ] || { echo "chroots.sh: chroot and debootstrap need root" >&2; exit 2; }
-mkdir -p "$chroots"
+mkdir -p "$chroots" "$sources/dist/wheels"
 root=
 failures=0
 say() { echo "== $*"; }
@@ -105,7 +105,7 @@ share_ccache() {
     rm -rf "$root/home/user/.cache"
     mkdir "$root/home/user/.cache"
     cp -r "$CCACHE" "$root/home/user/.cache/ccache"
-    printf 'base_dir = /\nhash_dir = false\nsloppiness = time_macros\n' > "$root/home/user/.cache/ccache/ccache.conf"
+    printf 'base_dir = /\nhash_dir = false\ncompiler_check = content\nsloppiness = include_file_ctime, include_file_mtime, time_macros\n' > "$root/home/user/.cache/ccache/ccache.conf"
     chroot "$root" chown -R user:user /home/user/.cache
     export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
 }
@@ -135,24 +135,31 @@ try_sources() {
 }
 
 # ---- Each BLAS: only the library is linked again ----
+# Debian's libblas.so.3 is whichever BLAS is installed that it likes best: the others go before one is tried.
 try_blas() {
-    local name packages
+    local name packages log
     [ -d "$root/home/user/taper/build" ] || { fail "try sources first"; return; }
     while read -r name packages; do
-        if ! within root "apt-get install -y --no-install-recommends $packages" > "$chroots/$system-blas.log" 2>&1; then
+        log=$chroots/$system-$name-${packages%% *}.log
+        within root "apt-get purge -y '^libopenblas[0-9-].*' '^libblis[0-9-].*' '^libatlas3?-.*' libblas-dev liblapack-dev" > "$chroots/$system-blas.log" 2>&1 || true
+        if ! within root "apt-get install -y --no-install-recommends $packages" >> "$chroots/$system-blas.log" 2>&1; then
             say "$system: $packages: not in this system"
             continue
         fi
-        timed "$name-${packages%% *}" within user "cd taper && cmake -DTAPER_BLAS=${name%:*} -DTAPER_BLAS_LIBRARIES= build && cmake --build build --target digits &&
-            build/examples/digits examples/data /tmp/digits.pt && ldd build/libtaper.so" || continue
-        grep -E 'libopenblas|libblis|libmkl|libatlas|libblas|libcblas' "$chroots/$system-$name-${packages%% *}.log" | sort -u | sed 's/ (0x.*//'
+        timed "$name-${packages%% *}" within user "cd taper && cmake -U 'TAPER_LIBRARY_*' -U 'TAPER_BLAS_*' -DTAPER_BLAS=$name build &&
+            cmake --build build --target digits && build/examples/digits examples/data /tmp/digits.pt &&
+            echo used: && ldd build/libtaper.so | sed -n 's/.*=> \(.*blas.*\|.*blis.*\|.*lapack.*\) (.*/\1/p' | xargs -n 1 readlink -f" || continue
+        grep accuracy "$log"
+        sed '1,/^used:/d' "$log" | sort -u
     done << 'END'
 OpenBLAS libopenblas-openmp-dev
 OpenBLAS libopenblas-pthread-dev
 OpenBLAS libopenblas-serial-dev
 BLIS libblis-openmp-dev liblapack-dev
 BLIS libblis-pthread-dev liblapack-dev
+BLIS libblis-serial-dev liblapack-dev
 reference libblas-dev liblapack-dev
+reference libatlas-base-dev
 END
 }
 

@@ -65,13 +65,16 @@ headers() { # version, Debian's name of the processor, its triplet: sets `found`
 }
 
 # ---- The BLAS: its library, and a header that gives our calls its names (scipy_cblas_dgemm) ----
+# OpenBLAS 0.3.34 has float64 kernels for the matrix unit of Armv9 (SME) whose products are wrong, on qemu 7.2 and 10.0
+# alike; those of 0.3.33 are right there. packaging/wheels/qemu.sh looks at the products with such a processor.
+declare -A openblas=([x86_64]=0.3.34.237.2 [aarch64]=0.3.33.201.0)
 blas() { # processor: sets `blas`
     local folder=$work/blas-$1
     blas=$folder/scipy_openblas32/lib/libscipy_openblas.so
     [ ! -f "$folder/names.h" ] || return 0
     rm -rf "$folder"
     pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$folder" \
-        --platform "manylinux_2_28_$1" --platform "manylinux_2_27_$1" --platform "manylinux_2_17_$1" --platform "manylinux2014_$1" scipy-openblas32
+        --platform "manylinux_2_28_$1" --platform "manylinux_2_27_$1" --platform "manylinux_2_17_$1" --platform "manylinux2014_$1" "scipy-openblas32==${openblas[$1]}"
     (cd "$folder" && python -m zipfile -e ./*.whl .)
     readelf --wide --dyn-syms "$blas" | awk '$8 ~ /^scipy_/ && $7 != "UND" {
         sub(/@.*/, "", $8); name = $8; sub(/^scipy_/, "", name); print "#define " name " " $8 }' > "$folder/names.part"
@@ -95,6 +98,8 @@ sysroot() {
         cp --no-dereference --update "$root"/usr/lib/"$triplet"/lib$library.so.* "$root"/lib/"$triplet"/lib$library.so.* "$graft" 2> /dev/null || true
     done
     ln -sf libgomp.so.1 "$root/usr/lib/$triplet/libgomp.so" # not the compiler's own, which wants a newer C library
+    # That of OpenBLAS's Fortran: a cross-compiler's own wants a newer C library too.
+    ln -sf "../../../lib/$triplet/libgcc_s.so.1" "$root/usr/lib/$triplet/libgcc_s.so.1"
     # A cross-compiler looks into the headers of its own C library, where they are installed, before those of the sysroot.
     local headers=
     [ "$processor" = "$(uname -m)" ] ||

@@ -11,7 +11,7 @@ set -eu
 suite=$1 architecture=$2 folder=$3
 shift 3
 [ ! -f "$folder/.complete" ] || exit 0
-[ $# -gt 0 ] || set -- libc6 libc6-dev linux-libc-dev libcrypt-dev libgomp1 zlib1g zlib1g-dev libpng16-16 libpng-dev \
+[ $# -gt 0 ] || set -- libc6 libc6-dev linux-libc-dev libcrypt-dev libgcc-s1 libgomp1 zlib1g zlib1g-dev libpng16-16 libpng-dev \
     libjpeg62-turbo libjpeg62-turbo-dev libopenmpi-dev libmpich-dev
 components=main
 case $suite in

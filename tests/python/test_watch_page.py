@@ -40,7 +40,11 @@ def logs(tmp_path):
 @pytest.fixture
 def address(logs):
     server = subprocess.Popen(
-        [sys.executable, "-m", "taper", "watch", str(logs), "--serve", "0"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "taper", "watch", str(logs), "--serve", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        # A shell's background job, as these tests may be one, hands down that SIGINT is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     yield re.match(r"(http://127\.0\.0\.1:\d+)/", server.stdout.readline())[1]
     server.send_signal(signal.SIGINT)
@@ -126,7 +130,7 @@ def test_media_of_damaged_and_growing_files(logs):
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 @pytest.mark.parametrize("width", [1280, 420])
 def test_the_page_in_a_browser(address, width, tmp_path):
-    """Chromium runs the page's script: cards are there, drawn, and nothing is wider than the window."""
+    """Chromium runs the page's script: the cards are there, and drawn."""
     done = subprocess.run(
         [
             *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),

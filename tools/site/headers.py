@@ -27,7 +27,7 @@ class Function:
 
     def call(self):
         """The declaration as a program writes the call: options by their names."""
-        text = " ".join(self.declaration.split())
+        text = " ".join(self.declaration.split()).replace("( ", "(")
         if self.options:
             text = re.sub(r",? ?const \w+_options \*\w+\)$", ")", text).replace(self.name + "_with(", self.name + "(")
             named = ", ".join(f".{name} = {value}" for _, name, value in self.options)
@@ -82,6 +82,16 @@ def plain(comment):
     return "\n".join(re.sub(r"^\s*\* ?", "", line) if i else line for i, line in enumerate(text.split("\n"))).strip()
 
 
+# Names of functions, macros and options are set as code; of all else, what Markdown would read is escaped.
+NAME = re.compile(r"(?P<code>`[^`]*`)|(?P<name>\b(?:tp|TP|TAPER)_\w+(?:\(\))?)|[<>*_|\[\]]")
+
+
+def _name_or_escaped(found):
+    if found["code"]:
+        return found["code"]
+    return f"`{found['name']}`" if found["name"] else "\\" + found[0]
+
+
 def markdown(text):
     """The text for a page: paragraphs, and indented lines as blocks of C."""
     out, code = [], []
@@ -98,7 +108,7 @@ def markdown(text):
             while code and not code[-1].strip():
                 code.pop()
             close()
-            out.append(re.sub(r"([<>*_|\[\]])", r"\\\1", line))
+            out.append(NAME.sub(_name_or_escaped, line))
     close()
     return "\n".join(out).strip()
 
