@@ -141,7 +141,10 @@ static bool cut(const tp_pipeline *l, tp_tensor *batch, const char *argument, tp
 
 static bool all_sent(tp_pipeline *l, bool ok) {
     for (int64_t i = 0; i < l->nsent; i++) {
-        ok = (ok ? tp_dist_wait(l->sent[i].work) : (tp_work_release(l->sent[i].work), false));
+        if (ok)
+            ok = tp_dist_wait(l->sent[i].work);
+        else
+            tp_work_release(l->sent[i].work);
         tp_release(l->sent[i].tensor);
     }
     l->nsent = 0;
