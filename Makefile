@@ -4,6 +4,8 @@ PREFIX ?= /usr/local
 WERROR ?= ON
 
 JOBS  ?= $(shell nproc)
+# Tests that run at a time: those of ranks mostly wait for each other.
+ATONCE = $(shell expr $(JOBS) + 1)
 NINJA = cmake --build $(BUILD) --parallel $(JOBS)
 CTEST = ctest --test-dir $(BUILD) --output-on-failure
 
@@ -39,7 +41,7 @@ test: python
 	@tools/lint.sh
 	@$(NINJA) --target all tests
 	@$(MAKE) --no-print-directory reference
-	@$(CTEST) -LE long -j $(JOBS)
+	@$(CTEST) -LE long -j $(ATONCE)
 
 # Layout and lint of every tracked file; FIX=1 lays out what a tool can lay out.
 lint: python

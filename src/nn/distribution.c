@@ -670,16 +670,16 @@ tp_tensor *tp_distribution_icdf(tp_distribution *d, tp_tensor *value) {
 
 /* In order: a kind's formulas of that meaning, over the parameters or over the whole distribution. */
 tp_tensor *tpi_distribution_ask(tp_distribution *d, tpi_distribution_question question) {
-    static const char *const names[] = {"entropy", "mean", "variance"};
     static const char *const functions[] = {"tp_distribution_entropy", "tp_distribution_mean",
                                             "tp_distribution_variance"};
+    const char *name = functions[question] + strlen("tp_distribution_");
     const kind *k = d->kind;
     if (k->of_whole) {
         const tpi_of_whole of[] = {k->of_whole->entropy, k->of_whole->mean, k->of_whole->variance};
-        return of[question] ? of[question](d) : lacks(d, names[question], functions[question]);
+        return of[question] ? of[question](d) : lacks(d, name, functions[question]);
     }
     const of_parameters of[] = {k->entropy, k->mean, k->variance};
-    return of[question] ? of[question](d->a, d->b) : lacks(d, names[question], functions[question]);
+    return of[question] ? of[question](d->a, d->b) : lacks(d, name, functions[question]);
 }
 static tp_tensor *ask(tp_distribution *d, tpi_distribution_question question) {
     tp_tensor *out = NULL;

@@ -374,7 +374,7 @@ tp_tensor *tpi_compose_multi_dot(tp_tensors tensors) {
 
 enum { CROSS_GROUP = 8192 }; /* vectors that a task multiplies */
 
-/* Made of other operators, which broadcast and promote. */
+/* Made of other operators, which broadcast and promote. The result is contiguous, as all ways give it. */
 static tp_tensor *cross_by_rolls(tp_tensor *self, tp_tensor *other, int64_t dim) {
     tpi_temporaries bag = {0};
     tp_tensor *s1 = tpi_put(&bag, tpo_roll(self, TP_INTS(-1), TP_INTS(dim))),
@@ -383,7 +383,8 @@ static tp_tensor *cross_by_rolls(tp_tensor *self, tp_tensor *other, int64_t dim)
               *o2 = tpi_put(&bag, tpo_roll(other, TP_INTS(-2), TP_INTS(dim)));
     tp_tensor *plus = tpi_put(&bag, tpo_mul(TP_OPERAND(s1), TP_OPERAND(o2))),
               *minus = tpi_put(&bag, tpo_mul(TP_OPERAND(s2), TP_OPERAND(o1)));
-    return tpi_release_temporaries(&bag, tpo_sub(TP_OPERAND(plus), TP_OPERAND(minus), tp_int(1)));
+    tp_tensor *product = tpi_put(&bag, tpo_sub(TP_OPERAND(plus), TP_OPERAND(minus), tp_int(1)));
+    return tpi_release_temporaries(&bag, product ? tpo_contiguous(product, TP_CONTIGUOUS) : NULL);
 }
 
 /* One element of each product after the other, for vectors whose elements are `apart` from each other. */
