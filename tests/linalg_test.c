@@ -107,6 +107,19 @@ static void singular_matrices_are_named(void **state) {
     }
 }
 
+static void unchecked_inverses_of_singular_matrices_are_infinite(void **state) {
+    (void)state;
+    static const tp_dtype dtypes[] = {TP_FLOAT32, TP_FLOAT64};
+    for (int i = 0; i < 2; i++)
+        TP_SCOPE {
+            tp_tensor *zero = tp_zeros(TP_INTS(40, 40), .dtype = dtypes[i]);
+            tp_linalg_inv_ex_result inverse = tp_linalg_inv_ex(zero);
+            assert_int_equal((int)tp_item(inverse.info), 1);
+            assert_true(isinf(tp_item(tp_select(tp_select(inverse.inverse, 0, -1), 0, -1))));
+            assert_true(isnan(tp_item(tp_select(tp_select(inverse.inverse, 0, 0), 0, 0))));
+        }
+}
+
 static void same_bits_on_any_number_of_threads(void **state) {
     (void)state;
     static const int threads[] = {2, 3, 7};
@@ -211,6 +224,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(derivatives_by_differences),
         cmocka_unit_test(singular_matrices_are_named),
+        cmocka_unit_test(unchecked_inverses_of_singular_matrices_are_infinite),
         cmocka_unit_test(same_bits_on_any_number_of_threads),
         cmocka_unit_test(exponentials_of_large_matrices),
         cmocka_unit_test(blocks_of_every_size),

@@ -25,13 +25,12 @@ static tp_tensor *swapped(tp_tensor *t) {
 static size_t pivot_bytes(int n) { return ((size_t)n * sizeof(int) + 63) / 64 * 64; }
 
 /* The factors move to the scratch space and the identity takes their place: solving with it, as PyTorch does, keeps
- * exact zeros positive. */
+ * exact zeros positive, and makes a singular matrix's inverse infinite. */
 static void inverse_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     int *pivots = (int *)s->memory;
     char *factors = s->memory + pivot_bytes(x->n), *a = tpi_at(x->a, i);
     size_t item = (size_t)tp_dtype_size(x->dtype), n = (size_t)x->n;
     x->info[i] = tpi_lapack_getrf(x->dtype, x->n, x->n, a, pivots);
-    if (x->info[i]) return;
     memcpy(factors, a, n * n * item);
     memset(a, 0, n * n * item);
     for (size_t k = 0; k < n; k++) tpi_store_scalar(a + k * (n + 1) * item, x->dtype, tp_int(1));
