@@ -46,14 +46,10 @@ text write_device_docs(void) {
         if (is_first_of_family(i)) put_row(&t, ops[i]->family, ops[i]->family);
     put_row(&t, "**all**", NULL);
     put(&t, "\n## By way of the host\n\n");
-    for (int i = 0; i < nops; i++) {
-        if (!is_first_of_family(i) || !count(ops[i]->family, "host")) continue;
-        put(&t, "- %s:", ops[i]->family);
-        for (int k = 0; k < nops; k++)
-            if (!ops[k]->hidden && !strcmp(ops[k]->family, ops[i]->family) && !strcmp(runs_by(ops[k]), "host"))
-                put(&t, " `%s`", ops[k]->name);
-        put(&t, "\n");
-    }
+    for (int i = 0; i < nops; i++)
+        if (!ops[i]->hidden && !strcmp(runs_by(ops[i]), "host"))
+            put(&t, "- `%s` (%s)%s%s\n", ops[i]->name, ops[i]->family, ops[i]->host ? ": " : "",
+                ops[i]->host ? ops[i]->host : "");
     put(&t, "\n## Natives with kernels\n\n");
     for (int i = 0; i < nops; i++) {
         if (!is_first_of_family(i)) continue;

@@ -203,8 +203,9 @@ typedef struct op {
     char *function; /* natives, views, C compositions */
     char *gpu; /* natives: the function that does the same by kernels, on any device that runs them; NULL: by way of the
                   host */
-    bool part; /* views: each element of the input is seen once at most, so a gradient may be added to that part of the
-                  input's */
+    char *host; /* natives without that: why; NULL: nobody said */
+    bool part;  /* views: each element of the input is seen once at most, so a gradient may be added to that part of the
+                   input's */
     bool anywhere;   /* natives: the function touches no element itself, so it serves tensors of every device */
     bool open;       /* and a graph has its copies, fills and operators as steps, not the call */
     char *kind_text; /* the expression as written */

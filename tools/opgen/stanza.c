@@ -477,7 +477,9 @@ static void parse_line(op *o, const char *s, place at) {
     } else if (starts(&rest, "gpu")) {
         o->gpu = word(&rest);
         if (!*o->gpu) fail(at, "expected the C function's name after 'gpu'");
-    } else if (starts(&rest, "anywhere")) {
+    } else if (starts(&rest, "host"))
+        o->host = copy_n(rest, strlen(rest));
+    else if (starts(&rest, "anywhere")) {
         o->anywhere = true;
         o->open = starts(&rest, "open");
     } else if (starts(&rest, "registers"))
@@ -548,7 +550,8 @@ static void parse_line(op *o, const char *s, place at) {
         parse_sample(o, rest, at, true);
     else if (!parse_fact(o, s, at))
         fail(at,
-             "unknown keyword at '%.30s'; expected doc, map, fold, scan, view, part, compose, native, gpu, anywhere, "
+             "unknown keyword at '%.30s'; expected doc, map, fold, scan, view, part, compose, native, gpu, host, "
+             "anywhere, "
              "writes, registers, dtype, types, grad, nondiff, todo, node, "
              "forms, overlap, lazy, marks, names, autocast, batch, arg, cname, check, internal, draws, cost, gain, "
              "dynamic_shape, "
@@ -629,6 +632,8 @@ static void check_op(op *o) {
     if (o->kind == K_NONE) fail(o->at, "%s: expected one of map, fold, scan, view, compose, native", o->name);
     if ((o->gpu || o->anywhere) && o->kind != K_NATIVE && o->kind != K_NATIVE_INPLACE)
         fail(o->at, "%s: only natives have 'gpu' and 'anywhere' lines", o->name);
+    if (o->host && (o->gpu || o->anywhere || (o->kind != K_NATIVE && o->kind != K_NATIVE_INPLACE)))
+        fail(o->at, "%s: 'host' says why a native has neither a 'gpu' nor an 'anywhere' line", o->name);
     if (o->part && o->kind != K_VIEW) fail(o->at, "%s: only views have a 'part' line", o->name);
     if (!o->doc) fail(o->at, "%s: a doc line is missing", o->name);
     if (!o->names) o->names = default_names(o);
