@@ -145,6 +145,7 @@ static tp_tensor *below_places(int64_t d, int64_t offset, tp_tensor *like) {
 }
 static tp_tensor *from_below(tp_tensor *row, int64_t d) {
     int64_t whole[TP_MAX_DIMS + 2];
+    if (!row) return NULL;
     const int64_t batch = tp_ndim(row) - 1;
     for (int64_t i = 0; i < batch; i++) whole[i] = tp_size(row, i);
     whole[batch] = d * d;
