@@ -74,7 +74,7 @@ static void forget(passing *p) {
     tp_release(p->input);
     tp_release(p->output);
     tp_release(p->loss);
-    *p = (passing){NULL};
+    *p = (passing){.input = NULL};
 }
 
 static tp_device device_of(tp_module *stage) {
