@@ -1,5 +1,6 @@
 /* Geometry, cuts and text of reductions and scans; see axes.h. */
 #include "device/gpu/axes.h"
+#include <stdio.h>
 #include "base/threads.h"
 #include "device/gpu/map.h"
 #include "device/gpu/program.h"
@@ -38,11 +39,19 @@ static bool put_results(tpi_text *t, const tpi_gpu_axes_form *f) {
     return ok;
 }
 
+/* The name that profilers show: the operator's, behind those of the program that feeds it. */
+static bool put_entry(tpi_text *t, const tpi_gpu_axes_form *f) {
+    char name[128];
+    const char *before = f->feed ? tpi_gpu_fused_name(f->feed->feed->program->fused) : "";
+    snprintf(name, sizeof name, "%s%s%s", before, *before ? "_" : "", f->name);
+    return tpi_gpu_put_entry(t, f->define, name);
+}
+
 bool tpi_gpu_axes_source(tpi_text *t, const void *form) {
     const tpi_gpu_axes_form *f = form;
     const char *x = tp_dtype_name((tp_dtype)f->x), *own = tpi_gpu_cast_suffix((tp_dtype)f->x);
     bool ok = tpi_text_put(t, "#include \"rounding.h\"\n") && tpi_gpu_put_dtype(t, (tp_dtype)f->x);
-    ok = ok && (!f->name || tpi_gpu_put_entry(t, f->define, f->name));
+    ok = ok && (!f->name || put_entry(t, f));
     for (int k = 0; k < f->nout && ok; k++) ok = tpi_gpu_put_dtype(t, (tp_dtype)f->out[k]);
     return ok && tpi_text_put(t, "PARAMS_TYPE(%d)\n%s#define %s\n", f->nparam ? f->nparam : 1, f->source, f->define) &&
            tpi_text_put(t, "#define KDIMS %d\n#define RDIMS %d\n#define NOUT %d\n#define VEC %d\n", f->kdims, f->rdims,

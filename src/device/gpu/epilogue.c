@@ -44,13 +44,11 @@ static const char *dtype_of(const tpi_epilogue *e, int k) {
 }
 
 static bool put_pieces(tpi_text *t, const tpi_epilogue *e) {
-    bool ok = tpi_text_put(t, "#if defined(__OPENCL_VERSION__)\n#define EPILOGUE_ALIGNED(type) "
-                              "__attribute__((aligned(VEC * sizeof(type))))\n#else\n#define EPILOGUE_ALIGNED(type) "
-                              "__align__(VEC * sizeof(type))\n#endif\n");
+    bool ok = tpi_text_put(t, "#include \"piece.h\"\n");
     for (int k = 0; k < e->program->noperands && ok; k++)
         if (e->operands[k])
-            ok = tpi_text_put(t, "typedef struct EPILOGUE_ALIGNED(s_%s) epiece_%d { s_%s v[VEC]; } epiece_%d;\n",
-                              dtype_of(e, k), k, dtype_of(e, k), k);
+            ok = tpi_text_put(t, "typedef struct ALIGNED(s_%s) epiece_%d { s_%s v[VEC]; } epiece_%d;\n", dtype_of(e, k),
+                              k, dtype_of(e, k), k);
     return ok;
 }
 

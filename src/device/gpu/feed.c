@@ -92,12 +92,10 @@ static bool put_each(tpi_text *t, const tpi_gpu_feed *f, const char *before, con
 }
 
 static bool put_pieces(tpi_text *t, const tpi_gpu_feed *f) {
-    bool ok = tpi_text_put(t, "#if defined(__OPENCL_VERSION__)\n#define FED_ALIGNED(type) "
-                              "__attribute__((aligned(VEC * sizeof(type))))\n#else\n#define FED_ALIGNED(type) "
-                              "__align__(VEC * sizeof(type))\n#endif\n");
+    bool ok = tpi_text_put(t, "#include \"piece.h\"\n");
     for (int k = 0; k < f->feed->plan->nargs && ok; k++)
         if (f->way[k] == TPI_FEED_PIECES || f->way[k] == TPI_FEED_RUNS)
-            ok = tpi_text_put(t, "typedef struct FED_ALIGNED(s_%s) fed_piece%d { s_%s v[VEC]; } fed_piece%d;\n",
+            ok = tpi_text_put(t, "typedef struct ALIGNED(s_%s) fed_piece%d { s_%s v[VEC]; } fed_piece%d;\n",
                               dtype_of(f, k), k, dtype_of(f, k), k);
     return ok;
 }

@@ -4,7 +4,6 @@
  * device alone, and everything merges in a fixed order: the same bits every time. */
 #include "base/threads.h"
 #include "device/gpu/axes.h"
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { ROWS, COLUMNS, MERGE }; /* kernels of kernels/fold.h */
@@ -141,10 +140,8 @@ static bool fold_after_program(const tpi_fold_op *op, tp_tensor *const *outs, tp
 bool tpi_gpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
                       tpi_ctype compute, const tpi_param *params, const tpi_feed *feed) {
     tpi_gpu_feed fed = {.feed = NULL};
-    char name[128]; /* as profilers show it: "mul_tanh_sum" */
-    snprintf(name, sizeof name, "%s_%s", tpi_gpu_fused_name(feed->program->fused), op->name);
     tpi_gpu_axes_call c = {.op = op,
-                           .name = name,
+                           .name = op->name,
                            .device = tpi_device(x),
                            .x = x,
                            .feed = &fed,

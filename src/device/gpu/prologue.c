@@ -71,12 +71,10 @@ bool tpi_gpu_put_prologue_program(tpi_text *t, const tpi_prologue *p) {
 static const char *dtype_of(const tpi_prologue *p, int k) { return tp_dtype_name((tp_dtype)p->operands[k]->dtype); }
 
 static bool put_pieces(tpi_text *t, const tpi_prologue *p) {
-    bool ok = tpi_text_put(t, "#if defined(__OPENCL_VERSION__)\n#define PROLOGUE_ALIGNED(type) "
-                              "__attribute__((aligned(VEC * sizeof(type))))\n#else\n#define PROLOGUE_ALIGNED(type) "
-                              "__align__(VEC * sizeof(type))\n#endif\n");
+    bool ok = tpi_text_put(t, "#include \"piece.h\"\n");
     for (int k = 0; k < p->program->noperands && ok; k++)
-        ok = tpi_text_put(t, "typedef struct PROLOGUE_ALIGNED(s_%s) ppiece_%d { s_%s v[VEC]; } ppiece_%d;\n",
-                          dtype_of(p, k), k, dtype_of(p, k), k);
+        ok = tpi_text_put(t, "typedef struct ALIGNED(s_%s) ppiece_%d { s_%s v[VEC]; } ppiece_%d;\n", dtype_of(p, k), k,
+                          dtype_of(p, k), k);
     return ok;
 }
 
