@@ -207,6 +207,7 @@ static PyObject *queue_callback(PyObject *module, PyObject *call) {
 static PyObject *run_backward(PyObject *roots, PyObject *gradients, PyObject *retain, PyObject *create,
                               PyObject *inputs) {
     list r = {0}, g = {0}, in = {0};
+    tpy_await_changes();
     bool ok = list_read(roots, "tensors", false, &r) && list_read(gradients, "grad_tensors", true, &g) &&
               list_read(inputs, "inputs", false, &in);
     int creates = ok ? truth(create, false) : -1, keeps = creates < 0 ? -1 : truth(retain, creates > 0);
@@ -220,8 +221,8 @@ static PyObject *run_backward(PyObject *roots, PyObject *gradients, PyObject *re
         tp_backward_options options = {
             .size = sizeof options, .retain_graph = keeps, .create_graph = creates, .inputs = {in.v, in.n}};
         backwards++;
-        Py_BEGIN_ALLOW_THREADS ok = tp_backward_many((tp_tensors){r.v, r.n}, g.v, &options);
-        Py_END_ALLOW_THREADS backwards--;
+        TPY_READING(ok = tp_backward_many((tp_tensors){r.v, r.n}, g.v, &options));
+        backwards--;
         if (!ok) tpy_raise();
         ok = run_final_calls(ok);
     }
@@ -264,9 +265,8 @@ static PyObject *gradients_of(const list *out, const list *in, const list *g, co
     if (!grads) return PyErr_NoMemory();
     bool ok;
     backwards++;
-    Py_BEGIN_ALLOW_THREADS ok =
-        tp_gradients((tp_tensors){out->v, out->n}, (tp_tensors){in->v, in->n}, g->v, grads, options);
-    Py_END_ALLOW_THREADS backwards--;
+    TPY_READING(ok = tp_gradients((tp_tensors){out->v, out->n}, (tp_tensors){in->v, in->n}, g->v, grads, options));
+    backwards--;
     PyObject *result = NULL;
     if (ok) {
         if (run_final_calls(true)) result = tpy_tensor_tuple(grads, in->n);
@@ -289,6 +289,7 @@ static PyObject *gradients(PyObject *module, PyObject *args) {
                           &stop))
         return NULL;
     list out = {0}, in = {0}, g = {0};
+    tpy_await_changes();
     bool ok = list_read(outputs, "outputs", false, &out) && list_read(inputs, "inputs", false, &in) &&
               list_read(grad_outputs, "grad_outputs", true, &g);
     ok = ok && check_first(&out, &g);

@@ -58,8 +58,8 @@ static PyObject *dataset_item(PyObject *o, Py_ssize_t i) { /* negative indices h
         return PyErr_Format(PyExc_IndexError, "index %zd is out of range for a dataset of %zd items", i,
                             dataset_len(o));
     bool ok;
-    Py_BEGIN_ALLOW_THREADS ok = tp_dataset_get(dataset_of(o), i, fields);
-    Py_END_ALLOW_THREADS return ok ? wrap_fields(fields, tp_dataset_fields(dataset_of(o)), false) : tpy_raise();
+    TPY_READING(ok = tp_dataset_get(dataset_of(o), i, fields));
+    return ok ? wrap_fields(fields, tp_dataset_fields(dataset_of(o)), false) : tpy_raise();
 }
 
 /* A list of Python's ints; the caller frees it. */
@@ -134,8 +134,8 @@ static PyObject *mnist(PyObject *unused, PyObject *args) {
     PyObject *images, *labels = NULL;
     if (!PyArg_ParseTuple(args, "O&O&", PyUnicode_FSConverter, &images, PyUnicode_FSConverter, &labels)) return NULL;
     tp_dataset *d;
-    Py_BEGIN_ALLOW_THREADS d = tp_dataset_mnist(PyBytes_AS_STRING(images), PyBytes_AS_STRING(labels));
-    Py_END_ALLOW_THREADS Py_DECREF(images);
+    TPY_UNLOCKED(d = tp_dataset_mnist(PyBytes_AS_STRING(images), PyBytes_AS_STRING(labels)));
+    Py_DECREF(images);
     Py_DECREF(labels);
     return wrap_dataset(d);
 }
@@ -168,8 +168,8 @@ static PyObject *cifar(PyObject *unused, PyObject *args) {
     Py_ssize_t n = names_of(paths, names, &kept);
     if (n < 0) return NULL;
     tp_dataset *d;
-    Py_BEGIN_ALLOW_THREADS d = tp_dataset_cifar(n, names, classes);
-    Py_END_ALLOW_THREADS Py_DECREF(kept);
+    TPY_UNLOCKED(d = tp_dataset_cifar(n, names, classes));
+    Py_DECREF(kept);
     return wrap_dataset(d);
 }
 
@@ -215,9 +215,8 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 
 static void reader_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
-    Py_BEGIN_ALLOW_THREADS /* its threads finish what they are at */
-        tp_reader_free(((tpy_reader *)o)->r);
-    Py_END_ALLOW_THREADS type->tp_free(o);
+    TPY_UNLOCKED(tp_reader_free(((tpy_reader *)o)->r)); /* its threads finish what they are at */
+    type->tp_free(o);
     Py_DECREF(type);
 }
 
@@ -235,8 +234,8 @@ static PyObject *reader_take(PyObject *o, PyObject *unused) {
     tpy_reader *self = (tpy_reader *)o;
     tp_tensor *fields[TP_MAX_FIELDS];
     bool ok;
-    Py_BEGIN_ALLOW_THREADS ok = tp_reader_take(self->r, fields);
-    Py_END_ALLOW_THREADS return ok ? wrap_fields(fields, self->fields, true) : tpy_raise();
+    TPY_UNLOCKED(ok = tp_reader_take(self->r, fields));
+    return ok ? wrap_fields(fields, self->fields, true) : tpy_raise();
 }
 
 /* glibc's malloc gives blocks of the size of an image back to the system when they are freed, and has each page of the

@@ -511,9 +511,7 @@ static PyObject *write_pt(PyObject *module, PyObject *args) {
         tp_sink sink = {call_write, write};
         ok = tp_write_pt(NULL, &sink, archive, pickle.buf, pickle.len, n, storages);
     } else if (ok) {
-        Py_BEGIN_ALLOW_THREADS;
-        ok = tp_write_pt(PyBytes_AS_STRING(path), NULL, archive, pickle.buf, pickle.len, n, storages);
-        Py_END_ALLOW_THREADS;
+        TPY_READING(ok = tp_write_pt(PyBytes_AS_STRING(path), NULL, archive, pickle.buf, pickle.len, n, storages));
     }
     PyMem_Free(storages);
     PyBuffer_Release(&pickle);
@@ -566,9 +564,7 @@ static PyObject *write_pieces(PyObject *module, PyObject *args) {
         }
     }
     if (ok) {
-        Py_BEGIN_ALLOW_THREADS;
-        ok = tp_write_pieces(PyBytes_AS_STRING(path), n, pieces, bytes);
-        Py_END_ALLOW_THREADS;
+        TPY_UNLOCKED(ok = tp_write_pieces(PyBytes_AS_STRING(path), n, pieces, bytes));
     }
     for (Py_ssize_t i = 0; i < have; i++) PyBuffer_Release(&views[i]);
     PyMem_Free(views);
@@ -598,9 +594,7 @@ static PyObject *save_named(PyObject *module, PyObject *args) {
         }
     }
     if (ok) {
-        Py_BEGIN_ALLOW_THREADS;
-        ok = tp_save(PyBytes_AS_STRING(path), n, names, tensors);
-        Py_END_ALLOW_THREADS;
+        TPY_READING(ok = tp_save(PyBytes_AS_STRING(path), n, names, tensors));
     }
     PyMem_Free(names);
     PyMem_Free(tensors);

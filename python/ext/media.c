@@ -19,8 +19,8 @@ static PyObject *read_file(PyObject *module, PyObject *args) {
     PyObject *path;
     if (!PyArg_ParseTuple(args, "O&:read_file", PyUnicode_FSConverter, &path)) return NULL;
     tp_tensor *t;
-    Py_BEGIN_ALLOW_THREADS t = tp_read_file(PyBytes_AS_STRING(path));
-    Py_END_ALLOW_THREADS Py_DECREF(path);
+    TPY_UNLOCKED(t = tp_read_file(PyBytes_AS_STRING(path)));
+    Py_DECREF(path);
     return wrapped(t);
 }
 
@@ -30,8 +30,8 @@ static PyObject *write_file(PyObject *module, PyObject *args) {
     tp_tensor *t;
     if (!PyArg_ParseTuple(args, "O&O&:write_file", PyUnicode_FSConverter, &path, to_tensor, &t)) return NULL;
     bool ok;
-    Py_BEGIN_ALLOW_THREADS ok = tp_write_file(PyBytes_AS_STRING(path), t);
-    Py_END_ALLOW_THREADS Py_DECREF(path);
+    TPY_READING(ok = tp_write_file(PyBytes_AS_STRING(path), t));
+    Py_DECREF(path);
     return tpy_none_or_raise(ok);
 }
 
@@ -42,8 +42,8 @@ static PyObject *decode(PyObject *args, decoder *function) { /* (bytes, mode, ap
     int turn;
     if (!PyArg_ParseTuple(args, "O&Lp:decode_image", to_tensor, &bytes, &mode, &turn)) return NULL;
     tp_decode_options options = {.size = sizeof options, .mode = mode, .apply_exif_orientation = turn};
-    Py_BEGIN_ALLOW_THREADS image = function(bytes, &options);
-    Py_END_ALLOW_THREADS return wrapped(image);
+    TPY_READING(image = function(bytes, &options));
+    return wrapped(image);
 }
 static PyObject *decode_image(PyObject *module, PyObject *args) {
     (void)module;
@@ -63,16 +63,16 @@ static PyObject *encode_png(PyObject *module, PyObject *args) {
     tp_tensor *image, *bytes;
     long long level = 6;
     if (!PyArg_ParseTuple(args, "O&|L:encode_png", to_tensor, &image, &level)) return NULL;
-    Py_BEGIN_ALLOW_THREADS bytes = tp_encode_png(image, .level = level);
-    Py_END_ALLOW_THREADS return wrapped(bytes);
+    TPY_READING(bytes = tp_encode_png(image, .level = level));
+    return wrapped(bytes);
 }
 static PyObject *encode_jpeg(PyObject *module, PyObject *args) {
     (void)module;
     tp_tensor *image, *bytes;
     long long quality = 75;
     if (!PyArg_ParseTuple(args, "O&|L:encode_jpeg", to_tensor, &image, &quality)) return NULL;
-    Py_BEGIN_ALLOW_THREADS bytes = tp_encode_jpeg(image, .quality = quality);
-    Py_END_ALLOW_THREADS return wrapped(bytes);
+    TPY_READING(bytes = tp_encode_jpeg(image, .quality = quality));
+    return wrapped(bytes);
 }
 
 static PyObject *decode_wav(PyObject *module, PyObject *args) {
@@ -82,9 +82,9 @@ static PyObject *decode_wav(PyObject *module, PyObject *args) {
     int normalize = 1;
     int64_t rate = 0;
     if (!PyArg_ParseTuple(args, "O&|LLp:decode_wav", to_tensor, &bytes, &offset, &frames, &normalize)) return NULL;
-    Py_BEGIN_ALLOW_THREADS sound =
-        tp_decode_wav(bytes, &rate, .frame_offset = offset, .num_frames = frames, .normalize = normalize);
-    Py_END_ALLOW_THREADS PyObject *result = wrapped(sound);
+    TPY_READING(sound =
+                    tp_decode_wav(bytes, &rate, .frame_offset = offset, .num_frames = frames, .normalize = normalize));
+    PyObject *result = wrapped(sound);
     return result ? Py_BuildValue("NL", result, (long long)rate) : NULL;
 }
 static PyObject *encode_wav(PyObject *module, PyObject *args) {
@@ -93,8 +93,8 @@ static PyObject *encode_wav(PyObject *module, PyObject *args) {
     long long rate, bits = 0;
     int floating = 0;
     if (!PyArg_ParseTuple(args, "O&L|Lp:encode_wav", to_tensor, &sound, &rate, &bits, &floating)) return NULL;
-    Py_BEGIN_ALLOW_THREADS bytes = tp_encode_wav(sound, rate, .bits = bits, .floating = floating);
-    Py_END_ALLOW_THREADS return wrapped(bytes);
+    TPY_READING(bytes = tp_encode_wav(sound, rate, .bits = bits, .floating = floating));
+    return wrapped(bytes);
 }
 static PyObject *describe_wav(PyObject *module, PyObject *args) {
     (void)module;

@@ -216,10 +216,11 @@ static PyObject *node_call(PyObject *o, PyObject *args, PyObject *kwargs) {
     tp_tensor **grads = PyMem_Calloc((size_t)(inputs + edges + 1), sizeof *grads), **results = grads + inputs;
     if (!grads) return PyErr_NoMemory();
     PyObject *answer = NULL;
+    tpy_await_changes();
     if (read_gradients(args, inputs, grads, tp_node_name(node))) {
         bool ok;
-        Py_BEGIN_ALLOW_THREADS ok = tp_node_run(node, grads, results);
-        Py_END_ALLOW_THREADS answer = ok ? tpy_tensor_tuple(results, edges) : tpy_raise();
+        TPY_READING(ok = tp_node_run(node, grads, results));
+        answer = ok ? tpy_tensor_tuple(results, edges) : tpy_raise();
         for (int64_t i = 0; ok && i < edges; i++) tp_release(results[i]);
     }
     PyMem_Free(grads);

@@ -164,10 +164,18 @@ PyObject *tpy_invoke(const tp_operator *op, const tp_value *values,
  * or moves a storage's memory, waits for them: between tpy_change_begin and tpy_change_end none runs, and new ones keep
  * the lock. It waits for a tenth of a second at most, as a call may itself wait for this thread. All with the lock held
  * (interpreter_lock.c). */
-PyThreadState *tpy_unlock(void); /* NULL: keep the lock */
+PyThreadState *tpy_unlock(void);               /* NULL: keep the lock */
+PyThreadState *tpy_unlock_after_changes(void); /* never NULL: for what may wait for other threads itself */
+void tpy_await_changes(void);                  /* before such a call reads which tensors its objects stand for */
 void tpy_lock(PyThreadState *saved);
 void tpy_change_begin(void);
 void tpy_change_end(void);
+#define TPY_READING(...)                                        \
+    do {                                                        \
+        PyThreadState *tpy_saved_ = tpy_unlock_after_changes(); \
+        __VA_ARGS__;                                            \
+        tpy_lock(tpy_saved_);                                   \
+    } while (0)
 #define TPY_CHANGE(...)     \
     do {                    \
         tpy_change_begin(); \

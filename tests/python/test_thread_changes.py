@@ -3,8 +3,11 @@ but nothing crashes."""
 
 import subprocess
 import sys
+import threading
 
 import pytest
+
+import taper
 
 PROGRAM = """
 import random, sys, threading
@@ -61,3 +64,14 @@ print("survived")
 def test_changes_by_another_thread_do_not_crash(mode):
     done = subprocess.run([sys.executable, "-c", PROGRAM, mode], capture_output=True, text=True, timeout=300)
     assert done.stdout == "survived\n", (done.returncode, done.stderr[-2000:])
+
+
+def test_a_change_waits_until_backward_has_read_the_tensor():
+    t = taper.ones(3, 4, requires_grad=True)
+    change = threading.Thread(target=lambda: setattr(t, "data", taper.ones(2)))
+    squares = t * t
+    squares.register_hook(lambda grad: (change.start(), change.join(0.02)) and None)
+    squares.sum().backward()
+    gradient = t.grad
+    change.join()
+    assert gradient.shape == (3, 4) and t.shape == (2,)
