@@ -1,7 +1,7 @@
 """`taper doctor`: what keeps a machine from being fast, and what to do about it.
 
 Each check looks at one thing and yields findings: (level, subject, what is so, what to do). Level "ok" is fine, "note"
-is worth knowing, "slow" costs time and has a remedy. A check reads files below a root and variables of an environment
+is worth knowing, "slow" costs time and has a remedy, "wrong" gives wrong numbers. A check reads files below a root and variables of an environment
 that tests can replace.
 """
 
@@ -56,6 +56,19 @@ class Machine:
         except ImportError:
             return None
 
+    def wrong_products(self):
+        """The dtypes whose products differ from those of whole numbers, which no library computes."""
+        import taper
+
+        wrong = []
+        for dtype in (taper.float32, taper.float64, taper.complex64, taper.complex128):
+            for m, k, n in ((3, 5, 7), (64, 64, 64), (129, 131, 65)):
+                a = (taper.arange(m * k).reshape(m, k) * 7) % 23 - 11
+                b = (taper.arange(k * n).reshape(k, n) * 5) % 19 - 9
+                if not taper.equal(a.to(dtype) @ b.to(dtype), (a @ b).to(dtype)) and str(dtype) not in wrong:
+                    wrong.append(str(dtype))
+        return wrong
+
     def library(self, name):
         return next((entry for entry in self.facts["libraries"] if entry["name"] == name), None)
 
@@ -81,6 +94,20 @@ def blas(machine):
         )
     else:
         yield "ok", "BLAS", text, ""
+
+
+def products(machine):
+    wrong = machine.wrong_products()
+    if wrong:
+        yield (
+            "wrong",
+            "products",
+            f"products of matrices of {', '.join(wrong)} are wrong: the BLAS has a bug on this processor",
+            "use another version or another BLAS (docs/installing.md); until then OpenBLAS may be right with "
+            "OPENBLAS_CORETYPE=ARMV8 (Arm) or OPENBLAS_CORETYPE=HASWELL (x86-64)",
+        )
+    else:
+        yield "ok", "products", "float32, float64 and complex ones are right", ""
 
 
 def instructions(machine):
@@ -432,7 +459,7 @@ def mpi(machine):
         )
 
 
-CHECKS = blas, instructions, onednn, threads, affinity, cgroup, governor, load, memory, files, gpus, mpi
+CHECKS = blas, products, instructions, onednn, threads, affinity, cgroup, governor, load, memory, files, gpus, mpi
 
 
 def examine(machine):
@@ -447,16 +474,16 @@ def arguments(parser):
 
 
 def main(options):
-    """Prints the findings; status 1 where something costs time."""
+    """Prints the findings; status 1 where something costs time or is wrong."""
     findings = examine(Machine())
-    slow = sum(finding["level"] == "slow" for finding in findings)
+    slow, wrong = (sum(finding["level"] == level for finding in findings) for level in ("slow", "wrong"))
     if options.json:
         import json
 
         print(json.dumps(findings, indent=2))
-        return 1 if slow else 0
+        return 1 if slow or wrong else 0
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    colours = {"ok": 32, "note": 36, "slow": 33}
+    colours = {"ok": 32, "note": 36, "slow": 33, "wrong": 31}
     for finding in findings:
         mark = f"{finding['level']:<5}"
         mark = f"\x1b[{colours[finding['level']]}m{mark}\x1b[0m" if colour else mark
@@ -464,5 +491,5 @@ def main(options):
         if finding["remedy"]:
             print(f"{'':22} -> {finding['remedy']}")
     told = "nothing here keeps Taper from being fast" if not slow else f"{slow} of these cost time"
-    print(f"\n{told}")
-    return 1 if slow else 0
+    print(f"\n{told}" + (f"; {wrong} are WRONG" if wrong else ""))
+    return 1 if slow or wrong else 0

@@ -174,6 +174,17 @@ def test_the_doctor_knows_a_blas_by_what_it_says(tmp_path):
     assert "OpenMP" in slow(_doctor.blas, tmp_path, libraries=one)[0]
 
 
+def test_the_doctor_multiplies_for_a_test(tmp_path, monkeypatch):
+    [(level, *_)] = _doctor.products(machine(tmp_path))
+    assert level == "ok"
+    right = taper.Tensor.__matmul__
+    monkeypatch.setattr(
+        taper.Tensor, "__matmul__", lambda a, b: right(a, b) + (a.dtype == taper.float64 and a.shape[0] > 64)
+    )
+    [(level, _, text, remedy)] = _doctor.products(machine(tmp_path))
+    assert level == "wrong" and "torch.float64 are wrong" in text and "OPENBLAS_CORETYPE" in remedy
+
+
 def test_the_doctor_looks_at_threads_and_masks(tmp_path):
     assert not slow(_doctor.threads, tmp_path)
     assert "OMP_NUM_THREADS=4" in slow(_doctor.threads, tmp_path, threads=8)[0]
