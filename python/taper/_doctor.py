@@ -1,8 +1,8 @@
 """`taper doctor`: what keeps a machine from being fast, and what to do about it.
 
 Each check looks at one thing and yields findings: (level, subject, what is so, what to do). Level "ok" is fine, "note"
-is worth knowing, "slow" costs time and has a remedy, "wrong" gives wrong numbers. A check reads files below a root and variables of an environment
-that tests can replace.
+is worth knowing, "slow" costs time and has a remedy, "wrong" gives wrong numbers. A check reads files below a root and
+variables of an environment that tests can replace.
 """
 
 import os
