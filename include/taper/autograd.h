@@ -121,6 +121,7 @@ TP_API tp_tensor *tp_node_output(tp_node *node, int64_t output);
 /* What the node keeps for its backward: the slot of that name ("self", "result"), -1 if it has none; and the tensor of
  * a slot, NULL without an error if none was given. */
 TP_API int64_t tp_node_find_saved(const tp_node *node, const char *name);
+TP_API const char *tp_node_saved_names(const tp_node *node); /* of the slots in their order, a space between two */
 TP_API tp_tensor *tp_node_saved(tp_node *node, int64_t slot);
 /* Inside a backward of this thread: will it come to the node; does it keep the graph? */
 TP_API bool tp_backward_runs(const tp_node *node);

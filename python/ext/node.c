@@ -183,6 +183,25 @@ static PyObject *node_getattr(PyObject *o, PyObject *name) {
     return PyObject_GenericGetAttr(o, name);
 }
 
+/* dir(grad_fn): the type's names, and the two of each saved tensor. */
+static PyObject *node_dir(PyObject *o, PyObject *unused) {
+    (void)unused;
+    PyObject *names = PyObject_Dir((PyObject *)Py_TYPE(o));
+    const char *at = tp_node_saved_names(node_of(o));
+    while (names && *at) {
+        const size_t n = strcspn(at, " ");
+        PyObject *name = PyUnicode_FromStringAndSize(at, (Py_ssize_t)n);
+        PyObject *more = name ? Py_BuildValue("[NN]", PyUnicode_FromFormat("_raw_saved_%U", name),
+                                              PyUnicode_FromFormat("_saved_%U", name))
+                              : NULL;
+        Py_SETREF(names, more ? PySequence_InPlaceConcat(names, more) : NULL);
+        Py_XDECREF(more);
+        Py_XDECREF(name);
+        at += n + (at[n] == ' ');
+    }
+    return names;
+}
+
 /* For each gradient that flows in: an expanded tensor of the shape, dtype and device that it must have. */
 static PyObject *node_input_metadata(PyObject *o, void *unused) {
     (void)unused;
@@ -285,13 +304,15 @@ static PyObject *accumulator_of(PyObject *module, PyObject *o) {
     return tpy_wrap_node(tp_grad_accumulator(tpy_unwrap(o)));
 }
 
-static PyMethodDef methods[] = {{"name", node_name, METH_NOARGS, "The node's name, as AddBackward0."},
-                                {"register_hook", node_hook, METH_O,
-                                 "hook(grad_inputs, grad_outputs) runs after the node; it may return new grad_inputs."},
-                                {"register_prehook", node_prehook, METH_O,
-                                 "hook(grad_outputs) runs before the node; it may return new grad_outputs."},
-                                {"_sequence_nr", node_sequence, METH_NOARGS, NULL},
-                                {0}};
+static PyMethodDef methods[] = {
+    {"name", node_name, METH_NOARGS, "The node's name, as AddBackward0."},
+    {"register_hook", node_hook, METH_O,
+     "hook(grad_inputs, grad_outputs) runs after the node; it may return new grad_inputs."},
+    {"register_prehook", node_prehook, METH_O,
+     "hook(grad_outputs) runs before the node; it may return new grad_outputs."},
+    {"_sequence_nr", node_sequence, METH_NOARGS, NULL},
+    {"__dir__", node_dir, METH_NOARGS, "Its attributes, those of saved tensors among them."},
+    {0}};
 static PyGetSetDef properties[] = {{"next_functions", node_next, NULL, NULL, NULL},
                                    {"metadata", node_metadata, NULL, NULL, NULL},
                                    {"variable", node_variable, NULL, NULL, NULL},

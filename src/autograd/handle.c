@@ -90,6 +90,8 @@ int64_t tp_node_find_saved(const tp_node *node, const char *name) {
     return -1;
 }
 
+const char *tp_node_saved_names(const tp_node *node) { return given(node) && node->cls->saved ? node->cls->saved : ""; }
+
 static tpi_saved *slot_of(const tp_node *node, int64_t slot) {
     if (!given(node)) return NULL;
     if (slot >= 0 && slot < node->nsaved) return &node->saved[slot];

@@ -404,6 +404,12 @@ def test_gradient_edges():
 
 
 # ---- what is saved ----
+def test_dir_of_a_node_names_what_it_saved():
+    x = torch.ones(3, requires_grad=True)
+    names = [name for name in dir((x * 2).sin().grad_fn) if "saved" in name]
+    assert names == ["_raw_saved_self", "_saved_self"]
+
+
 def test_saved_tensors_hooks():
     x = leaf(2.0, 3.0)
     packed, unpacked = [], []
