@@ -13,7 +13,7 @@
 #include "device/epilogue.h"
 #include "device/launch.h"
 #include "graph/graph.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 
 typedef struct graph_run {
     const tp_compiled *g;
@@ -286,7 +286,7 @@ static bool run_native(graph_run *r, const tpi_graph_step *s, tpi_neighbours *ne
 static bool run_fed(graph_run *r, const tpi_graph_step *s, tpi_plan *plan, tp_tensor *x, bool has_memory) {
     const tpi_graph_step *fold = s->fold;
     tp_tensor *outs[4] = {NULL};
-    tpi_feed feed = {s->program, plan, s->fed, has_memory};
+    tpi_fold_prologue feed = {s->program, plan, s->fed, has_memory};
     bool ok = tpi_run_fold_fed(fold->op, outs, x, fold->dims, fold->keepdim, fold->dtype, fold->params, &feed);
     bool ran = ok;
     for (int i = 0; i < fold->nout && ran; i++) ok = take(r, fold->out[i], outs[i]) && ok;

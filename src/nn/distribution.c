@@ -4,7 +4,7 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "nn/distribution.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <float.h>
 #include <math.h>
 #include <taper/autograd.h>

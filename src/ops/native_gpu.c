@@ -88,7 +88,7 @@ tpi_gpu_rows tpi_gpu_rows_for(tp_device device, int64_t n, int size, uintptr_t a
 tp_tensor *tpi_gpu_laid_out(tp_tensor *t, tp_layout layout) {
     if (tp_is_contiguous_as(t, layout)) return tpi_retain(t);
     tp_tensor *copy = tpi_empty_layout(tpi_shape(t), (tp_dtype)t->dtype, tpi_device(t), layout);
-    return copy && !tpi_copy_data(copy, t) ? tpi_after(copy, NULL) : copy;
+    return copy && !tpi_copy_data(copy, t) ? tpi_release_then(copy, NULL) : copy;
 }
 
 bool tpi_gpu_floats(const tp_tensor *t) {

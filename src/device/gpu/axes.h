@@ -3,7 +3,7 @@
 #ifndef TPI_GPU_AXES_H
 #define TPI_GPU_AXES_H
 #include "device/cpu/axes.h"
-#include "device/gpu/feed.h"
+#include "device/gpu/fold_prologue.h"
 #include "device/gpu/gpu.h"
 
 enum {
@@ -21,10 +21,10 @@ typedef struct tpi_gpu_axes_form {
     bool wide, split, sharing; /* 64-bit positions; columns in several pieces; threads of a block work together */
     uint16_t block;            /* threads */
     uint8_t nparam, out_type[TPI_AXES_OUTS];
-    const char *name;          /* the operator's, for profilers; NULL: none */
-    const char *source;        /* its functions */
-    const char *define, *text; /* which kernel of which text */
-    const tpi_gpu_feed *feed;  /* what makes x's elements; NULL: they are in memory */
+    const char *name;                  /* the operator's, for profilers; NULL: none */
+    const char *source;                /* its functions */
+    const char *define, *text;         /* which kernel of which text */
+    const tpi_gpu_fold_prologue *feed; /* what makes x's elements; NULL: they are in memory */
 } tpi_gpu_axes_form;
 bool tpi_gpu_axes_source(tpi_text *text, const void *form); /* a tpi_gpu_source */
 
@@ -34,7 +34,7 @@ typedef struct tpi_gpu_axes_call {
     tp_device device;
     const tpi_gpu_caps *caps;
     tp_tensor *x;
-    tpi_gpu_feed *feed; /* NULL: x has its elements */
+    tpi_gpu_fold_prologue *feed; /* NULL: x has its elements */
     tp_tensor *const *outs;
     const tpi_param *params;
     tpi_axes kept, reduced;       /* a scan's dim is the reduced one */

@@ -87,8 +87,8 @@ static const char *source_of(const tpi_fold_op *op, tpi_ctype compute) {
 }
 
 static void take_axes(tpi_gpu_axes_call *c, const tpi_fold_op *op, const bool *reduced) {
-    tpi_axes_take(&c->kept, c->x, op->nout, c->outs, reduced, false, false);
-    tpi_axes_take(&c->reduced, c->x, 0, c->outs, reduced, true, op->uses_index);
+    tpi_axes_select(&c->kept, c->x, op->nout, c->outs, reduced, false, false);
+    tpi_axes_select(&c->reduced, c->x, 0, c->outs, reduced, true, op->uses_index);
 }
 
 static bool has_many_dims(const tpi_gpu_axes_call *c) {
@@ -125,7 +125,7 @@ bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, c
 
 /* First the program, then the fold: for what the kernels cannot read as it is made. */
 static bool fold_after_program(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
-                               tpi_ctype compute, const tpi_param *params, const tpi_feed *feed) {
+                               tpi_ctype compute, const tpi_param *params, const tpi_fold_prologue *feed) {
     tp_tensor *made = feed->has_memory
                           ? tpi_retain(x)
                           : tpi_empty_strided(tpi_shape(x), tpi_strides(x), (tp_dtype)x->dtype, tpi_device(x));
@@ -138,8 +138,8 @@ static bool fold_after_program(const tpi_fold_op *op, tp_tensor *const *outs, tp
 }
 
 bool tpi_gpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
-                      tpi_ctype compute, const tpi_param *params, const tpi_feed *feed) {
-    tpi_gpu_feed fed = {.feed = NULL};
+                      tpi_ctype compute, const tpi_param *params, const tpi_fold_prologue *feed) {
+    tpi_gpu_fold_prologue fed = {.feed = NULL};
     tpi_gpu_axes_call c = {.op = op,
                            .name = op->name,
                            .device = tpi_device(x),
@@ -151,7 +151,7 @@ bool tpi_gpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *
     const char *source = source_of(op, compute);
     if (!source) return false;
     take_axes(&c, op, reduced);
-    if (x->numel == 0 || has_many_dims(&c) || !tpi_gpu_feed_begin(&fed, feed))
+    if (x->numel == 0 || has_many_dims(&c) || !tpi_gpu_fold_prologue_begin(&fed, feed))
         return fold_after_program(op, outs, x, reduced, compute, params, feed);
     return run(&c, op, compute, source);
 }

@@ -125,7 +125,7 @@ bool tpi_gpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, i
     if (x->numel == 0) return true;
     bool mask[TP_MAX_DIMS] = {false};
     if (x->ndim) mask[dim] = true;
-    tpi_axes_take(&c.kept, x, op->nout, outs, mask, false, false);
+    tpi_axes_select(&c.kept, x, op->nout, outs, mask, false, false);
     if (c.kept.ndim > TPI_GPU_DIMS) { /* a contiguous tensor has two kept dims at most */
         tp_tensor *y = tpi_contiguous_data(x);
         bool ok = y && tpi_gpu_scan(op, outs, y, dim, compute, params);

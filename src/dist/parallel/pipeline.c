@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/memory.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <string.h>
 #include <taper/ops.h>
 

@@ -105,7 +105,7 @@ static tp_tensor *take_sums(call *c) {
                                 TPI_GPU_VAL(c->plane)};
     const unsigned grid[3] = {(unsigned)across, (unsigned)parts, 1}, block[3] = {256, 1, 1};
     if (kernel && tpi_gpu_launch3(c->device, kernel, grid, block, 0, c->columns ? 8 : 9, args)) return sums;
-    return tpi_after(sums, NULL);
+    return tpi_release_then(sums, NULL);
 }
 
 static bool apply(call *c, const tpi_neighbours *neighbours) {
