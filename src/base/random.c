@@ -1,4 +1,4 @@
-/* The generator object: seeding, words, uniforms, normals, in PyTorch's order. Makes no tensors (src/ops/random*.c do).
+/* The generator object: seeding, words, uniforms, normals, in PyTorch's order. Makes no tensors (src/ops/random does).
  */
 #include "base/random.h"
 #include <math.h>

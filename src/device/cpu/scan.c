@@ -1,9 +1,9 @@
 /* The driver of scans along one dim. Columns are the other dims; a column is scanned alone where its elements lie
- * together
- * (`inner`), and many side by side where columns do (`outer`). A few long columns are cut into pieces of a fixed
- * length: the totals of pieces, their running merge, then each piece from the state before it. That goes group by group
- * of pieces, so that the second pass finds the first one's elements in the caches. Whether and where to cut depends on
- * shapes alone, and so do the bits. */
+ * together (`inner`), and many side by side where columns do (`outer`).
+ *
+ * A few long columns are cut into pieces of a fixed length: the totals of pieces, their running merge, then each piece
+ * from the state before it. That goes group by group of pieces, so that the second pass finds the first one's elements
+ * in the caches. Whether and where to cut depends on shapes alone, and so do the bits. */
 #include "base/scratch.h"
 #include "base/threads.h"
 #include "device/cpu/axes.h"
