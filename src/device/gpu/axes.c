@@ -65,6 +65,12 @@ bool tpi_gpu_axes_source(tpi_text *t, const void *form) {
            tpi_text_put(t, "#include \"%s\"\n", f->text);
 }
 
+const char *tpi_gpu_axes_functions(const char *const *sources, const char *name, tpi_ctype compute) {
+    if (sources && sources[compute]) return sources[compute];
+    tpi_fail(TP_ERR_MISSING, "%s has no kernel for %s on this device", name, tp_dtype_name(tpi_ctype_dtype(compute)));
+    return NULL;
+}
+
 /* ---- Geometry ---- */
 bool tpi_gpu_axes_begin(tpi_gpu_axes_call *c, tpi_ctype compute, int nout, const uint8_t *out_type, int nparam,
                         const char *source) {

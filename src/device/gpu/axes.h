@@ -46,6 +46,16 @@ typedef struct tpi_gpu_axes_call {
     tpi_gpu_axes_form form;
 } tpi_gpu_axes_call;
 
+/* A call with its tensors, before its geometry. op: a tpi_fold_op or tpi_scan_op with this name and so many states. */
+static inline tpi_gpu_axes_call tpi_gpu_axes_call_of(const void *op, const char *name, int nstate, tp_tensor *x,
+                                                     tp_tensor *const *outs, const tpi_param *params) {
+    return (tpi_gpu_axes_call){
+        .op = op, .name = name, .device = tpi_device(x), .x = x, .outs = outs, .params = params, .nstate = nstate};
+}
+
+/* The operator's functions; NULL, and an error, where it has none for the type. */
+const char *tpi_gpu_axes_functions(const char *const *sources, const char *name, tpi_ctype compute);
+
 /* The form's part that follows from the tensors. */
 bool tpi_gpu_axes_begin(tpi_gpu_axes_call *c, tpi_ctype compute, int nout, const uint8_t *out_type, int nparam,
                         const char *source);
