@@ -5,10 +5,10 @@
 #include "ops/compute_dtype.h"
 
 typedef struct tpi_norm_results {
-    tp_tensor *y, *mean, *rstd;  /* computed; mean is NULL for rms_norm. They are taken over */
-    const tp_tensor *input;      /* y gets its dtype */
-    const tp_tensor *weight;     /* NULL: none */
-    bool keeps_layout;           /* y gets the input's stride order as well */
+    tp_tensor *y, *mean, *rstd; /* computed; mean is NULL for rms_norm. They are taken over */
+    const tp_tensor *input;     /* y gets its dtype */
+    const tp_tensor *weight;    /* NULL: none */
+    bool keeps_layout;          /* y gets the input's stride order as well */
 } tpi_norm_results;
 
 /* Results in order, without a mean that is not there. Statistics have the input's dtype, or float32 beside a float32
