@@ -54,8 +54,10 @@ function(taper_register name timeout)
 endfunction()
 
 # The longest ones begin first, so that none of them is left alone at the end. After a run ctest knows by itself.
-set(begin_early adding_an_operator capi_compile gpu_natives gpu_kernels python/fuzz python/launch python/nccl python/pages python/parity
-    python/run python/same_bits python/stubs python/torch_install python/train python/xpu_training)
+set(begin_early adding_an_operator capi_compile gpu_fold gpu_kernels gpu_large gpu_linalg gpu_map gpu_natives install
+    python/compile_epilogues python/dataloader_workers python/distributed_faults python/distributed_mpi python/fuzz python/launch python/nccl
+    python/pages python/parity python/run python/same_bits python/same_bits_random python/stubs python/torch_install python/train
+    python/xpu_training)
 
 # Tests of code that is compiled once per instruction set run at each level, as NAME@LEVEL; at_level skips those that this processor lacks.
 set(levels base avx2 avx512)

@@ -649,7 +649,7 @@ static void test_philox(void **state) {
     assert_memory_equal(again, words + 4, sizeof again);
     tpi_philox taken;
     assert_true(
-        tpi_philox_take(g, device, 5, &taken)); /* begins at the next whole group, and leaves a whole group behind */
+        tpi_philox_reserve(g, device, 5, &taken)); /* begins at the next whole group, and leaves a whole group behind */
     assert_true(taken.seed == 7 && taken.offset == 3);
     assert_int_equal(tp_generator_offset(g), 20);
     tp_tensor *saved = tp_generator_get_state(g);
@@ -658,7 +658,7 @@ static void test_philox(void **state) {
     assert_true(tp_generator_set_state(g, saved));
     assert_int_equal(tp_generator_offset(g), 20);
     assert_true(tp_generator_initial_seed(g) == 7);
-    assert_false(tpi_philox_take(g, (tp_device){TP_CUDA, 0}, 4, &taken));
+    assert_false(tpi_philox_reserve(g, (tp_device){TP_CUDA, 0}, 4, &taken));
     assert_non_null(strstr(tp_error(), "generator"));
     tp_error_clear();
     tp_manual_seed(5);

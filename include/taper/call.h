@@ -54,6 +54,14 @@ typedef enum tp_dynamic_shape {
     TP_DYNAMIC_MASKS   /* if there is a mask (bool or uint8) in the list dynamic_argument */
 } tp_dynamic_shape;
 
+/* Is each element of the results made of the arguments' elements at its place alone, as they are broadcast? */
+typedef enum tp_elementwise {
+    TP_ELEMENTWISE_NO,
+    TP_ELEMENTWISE,
+    TP_ELEMENTWISE_SAME,   /* and it is self's element, perhaps in another dtype */
+    TP_ELEMENTWISE_REDUCED /* and then all are reduced as the argument `reduction` says */
+} tp_elementwise;
+
 typedef struct tp_operator {
     const char *name;      /* "max.dim" */
     const char *signature; /* "max.dim(Tensor self, int dim, bool keepdim=false) -> (Tensor values, Tensor indices)" */
@@ -98,6 +106,14 @@ typedef struct tp_operator {
     /* By how much wider parameters begin where this follows them (nn.init.calculate_gain), or NULL: not known.
      * parameter: leaky_relu's slope; NaN: the default. */
     double (*gain)(double parameter);
+    int64_t elementwise; /* a tp_elementwise */
+    int64_t shape_from;  /* the results have this argument's shape and depend on none of its elements; -1: none */
+    uint64_t draws_by;   /* bit i: tensor i gives the distribution of the numbers that it draws */
+    const char *linear;  /* "self other, weight": linear in self and other together, and in weight alone; or NULL */
+    const char *along; /* "dim", "dim gone", "dim keep keepdim", "all": the dims along which results need all elements;
+                          the others stay in order. NULL: not known */
+    const char *parts; /* how results of parts along those dims give that of the whole: "sum", "avg", "max", "min",
+                          "product", "norm p" with the argument that is the order; NULL: not at all */
 } tp_operator;
 
 TP_API const tp_operator *tp_find_operator(const char *name); /* NULL (no error) if there is none */

@@ -902,7 +902,34 @@ static PyObject *operator_dynamic_shape(PyObject *module, PyObject *name) {
     bool named = how == TP_DYNAMIC_UNLESS || how == TP_DYNAMIC_MASKS;
     return PyUnicode_FromFormat("%s%s", words[how], named ? op->args[op->dynamic_argument].name : "");
 }
+/* The names of the arguments whose bits are set. */
+static PyObject *argument_names(const tp_operator *op, uint64_t mask) {
+    PyObject *names = PyList_New(0);
+    for (int64_t i = 0; names && i < op->nargs; i++) {
+        if (!(mask >> i & 1)) continue;
+        PyObject *name = PyUnicode_FromString(op->args[i].name);
+        if (!name || PyList_Append(names, name) < 0) Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    return names;
+}
+/* What the stanza of an operator ("max.dim") says of how its results depend on its arguments, as a dict; docs/tables.md
+ * has the words. */
+static PyObject *operator_facts(PyObject *module, PyObject *name) {
+    (void)module;
+    static const char *const elementwise[] = {NULL, "each", "same", "reduced"};
+    const char *text = PyUnicode_AsUTF8(name);
+    const tp_operator *op = text ? tp_find_operator(text) : NULL;
+    if (!op) return text ? PyErr_Format(PyExc_KeyError, "no operator has the name %s", text) : NULL;
+    PyObject *draws_by = argument_names(op, op->draws_by);
+    if (!draws_by) return NULL;
+    return Py_BuildValue("{sssssNszszszszszsz}", "kind", op->kind, "signature", op->signature, "draws_by", draws_by,
+                         "batch", op->batch, "elementwise", elementwise[op->elementwise], "linear", op->linear, "along",
+                         op->along, "parts", op->parts, "shape_from",
+                         op->shape_from < 0 ? NULL : op->args[op->shape_from].name);
+}
 static PyMethodDef namespace_functions[] = {
+    {"_operator_facts", operator_facts, METH_O, NULL},
     {"_operator_kind", operator_kind, METH_O, NULL},
     {"_operator_draws", operator_draws, METH_O, NULL},
     {"_operator_dynamic_shape", operator_dynamic_shape, METH_O, NULL},

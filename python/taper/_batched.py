@@ -283,17 +283,10 @@ def _sizes(given):
     return (given,) if isinstance(given, int) else tuple(given)
 
 
-# Draws whose distribution is given by tensors: slices with distributions of their own cannot draw the same.
-_BY_PARAMETERS = frozenset("bernoulli normal binomial poisson _standard_gamma _sample_dirichlet".split())
-
-
-def check_same_randomness(name, args):
-    """Before a random call, by its name as the user wrote it."""
-    if _vmaps.randomness != "same":
-        return
-    if name == "bernoulli_":  # what it writes to may be a batch
-        args = tuple(args)[1:]
-    if (name in _BY_PARAMETERS or name == "bernoulli_") and any(isinstance(t, Batched) for t in args):
+def check_same_randomness(parameters):
+    """Before a draw from a distribution that these tensors give: slices with distributions of their own cannot draw
+    the same."""
+    if _vmaps.randomness == "same" and any(isinstance(t, Batched) for t in parameters):
         raise RuntimeError(
             "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with "
             "your use case."
@@ -316,7 +309,8 @@ def _operator(call):
     if "out" in given:
         raise NeedsSlices
     if _C._operator_draws(name) and given.get("training", True):
-        check_same_randomness(call.func.__name__, call.args)
+        parameters = _C._operator_facts(name)["draws_by"]
+        check_same_randomness([given.get(a) for a in parameters if not (inplace and a == "self")])
         refuse_randomness()
     if inplace:
         return _in_place(call, name, text, given)

@@ -134,7 +134,7 @@ class _ForkRng:
 fork_rng = _ForkRng
 
 
-def _check_vmap_draw(name, *parameters):
+def _check_vmap_draw(*parameters):
     """Inside torch.vmap: may slices draw from a distribution whose parameters are batches?"""
     from taper.overrides import _vmaps
 
@@ -142,7 +142,7 @@ def _check_vmap_draw(name, *parameters):
         from taper._batched import Batched, check_same_randomness, refuse_randomness
 
         if any(isinstance(t, Batched) for t in parameters):
-            check_same_randomness(name, parameters)
+            check_same_randomness(parameters)
             refuse_randomness()
 
 
@@ -160,7 +160,7 @@ def normal(
     out=None,
 ):
     """Normal numbers; mean and std are tensors or numbers, the size is asked for if both are numbers."""
-    _check_vmap_draw("normal", mean, std)
+    _check_vmap_draw(mean, std)
     if size is not None:
         if isinstance(mean, Tensor) or isinstance(std, Tensor):
             raise TypeError("normal(): size is for a mean and a std that are numbers")

@@ -4,7 +4,7 @@
  * without a tape; then each output gets its history: a fresh tensor that of the node, a dirty input that of an in-place
  * write; an input returned as it is becomes a view of it first. */
 #include <string.h>
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <taper/autograd.h>
 #include "autograd/tape.h"
 

@@ -13,7 +13,7 @@
 #include "autograd/tape.h"
 #include "device/gpu/driver.h"
 #include "dispatch/call.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "tensor/same_device.h"
 
 typedef struct entry {

@@ -1,7 +1,7 @@
 /* Nodes for callers (grad_fn): walking the tape from a result, running one node, and keeping the object by which a
  * language binding stands for it. */
 #include <string.h>
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "autograd/tape.h"
 
 #define given(node) TPI_GIVEN(node, "a node")

@@ -50,7 +50,7 @@ tpi_callback tpi_callback_begin(void) {
 void tpi_callback_end(tpi_callback *callback, int64_t n, tp_tensor **handed) {
     for (int64_t i = 0; i < n; i++) tp_keep(handed[i]);
     tp_scope_close(&callback->inner);
-    for (int64_t i = 0; i < n; i++) tpi_scope_take(handed[i]);
+    for (int64_t i = 0; i < n; i++) tpi_scope_remove(handed[i]);
     tp_scope_close(&callback->outer);
     tpi_op_now = callback->op;
 }

@@ -1,7 +1,7 @@
 /* Opaque tensors: the tape adds, detaches and begins with them by asking the language binding that computes with them.
  */
 #include "autograd/node.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 
 #include <taper/autograd.h>
 

@@ -2,7 +2,7 @@
  * new data; its gradient, its hooks and its version count stay. A leaf that the tape has saved is seen with its new
  * data, as in PyTorch. */
 #include <string.h>
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "autograd/tape.h"
 #include "device/uninitialized.h"
 

@@ -2,7 +2,7 @@
  * linear in it: two backwards and no rules of their own. */
 #include "base/memory.h"
 #include "autograd/glue.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <string.h>
 #include <taper/ops.h>
 #include <taper/transforms.h>

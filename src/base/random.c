@@ -1,4 +1,4 @@
-/* The generator object: seeding, words, uniforms, normals, in PyTorch's order. Makes no tensors (src/ops/random*.c do).
+/* The generator object: seeding, words, uniforms, normals, in PyTorch's order. Makes no tensors (src/ops/random does).
  */
 #include "base/random.h"
 #include <math.h>
@@ -176,7 +176,7 @@ bool tp_generator_set_offset(tp_generator *g, int64_t offset) {
     return true;
 }
 
-bool tpi_philox_take(tp_generator *g, tp_device device, uint64_t words, tpi_philox *out) {
+bool tpi_philox_reserve(tp_generator *g, tp_device device, uint64_t words, tpi_philox *out) {
     if (device.type == TP_META) { /* no element takes one */
         *out = (tpi_philox){0, 0};
         return true;

@@ -29,7 +29,7 @@ struct tp_generator {
 typedef struct tpi_philox {
     uint64_t seed, offset; /* the first of them, in fours */
 } tpi_philox;
-bool tpi_philox_take(tp_generator *g, tp_device device, uint64_t words, tpi_philox *out);
+bool tpi_philox_reserve(tp_generator *g, tp_device device, uint64_t words, tpi_philox *out);
 void tpi_philox_rewind(tp_device device,
                        uint64_t offset); /* the device's default stream goes on from there, in fours */
 void tpi_philox_group(uint64_t seed, uint64_t counter, uint32_t out[4]);

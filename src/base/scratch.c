@@ -30,7 +30,7 @@ void tpi_scratch_free(tpi_scratch *s) {
 
 /* More threads than blocks come only where the number of threads was raised after the blocks were made: they wait for a
  * chunk to end. */
-void *tpi_scratch_take(const tpi_scratch *s, void *stack) {
+void *tpi_scratch_acquire(const tpi_scratch *s, void *stack) {
     if (!s->blocks) return stack;
     for (;;) {
         for (int64_t i = 0; i < s->n; i++)
@@ -40,7 +40,7 @@ void *tpi_scratch_take(const tpi_scratch *s, void *stack) {
     }
 }
 
-void tpi_scratch_give(const tpi_scratch *s, void *block) {
+void tpi_scratch_release(const tpi_scratch *s, void *block) {
     if (s->blocks)
         atomic_store_explicit((atomic_bool *)(void *)((char *)block - TPI_ALIGN), false, memory_order_release);
 }

@@ -19,6 +19,6 @@ void tpi_scratch_free(tpi_scratch *s);
 
 /* A block for the calling chunk, aligned to 64 bytes; `stack` has TPI_SCRATCH_STACK bytes, and is the answer where none
  * was made. Chunks give back what they took. */
-void *tpi_scratch_take(const tpi_scratch *s, void *stack);
-void tpi_scratch_give(const tpi_scratch *s, void *block);
+void *tpi_scratch_acquire(const tpi_scratch *s, void *stack);
+void tpi_scratch_release(const tpi_scratch *s, void *block);
 #endif

@@ -2,7 +2,7 @@
 #include "autograd/glue.h"
 #include "base/memory.h"
 #include "data/dataset.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <math.h>
 #include <string.h>
 #include <taper/autograd.h>

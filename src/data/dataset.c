@@ -1,7 +1,7 @@
 /* Datasets: the caller's own, rows of tensors, parts of others, and fields in other units. A dataset writes an item's
  * fields to the places it is given, which are rows of a batch, so that a batch is made without a copy in between. */
 #include "data/dataset.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <string.h>
 #include <taper/io.h>
 #include "base/error.h"

@@ -2,7 +2,7 @@
  * whichever thread read them, and each is the work of one thread, so that what is in them does not depend on how many
  * there are. */
 #include <pthread.h>
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <string.h>
 #include "base/error.h"
 #include "base/handle.h"

@@ -4,7 +4,7 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "data/dataset.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <string.h>
 #include <taper/autograd.h>
 #include <taper/ops.h>

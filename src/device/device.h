@@ -152,7 +152,7 @@ typedef struct tpi_family {
 } tpi_family;
 
 struct tpi_program;
-struct tpi_feed;
+struct tpi_fold_prologue;
 
 /* ---- The table ---- */
 typedef struct tpi_device_ops {
@@ -182,7 +182,7 @@ typedef struct tpi_device_ops {
     bool (*program_ready)(struct tpi_program *program);
     bool (*program)(tp_device device, const struct tpi_program *program, tpi_plan *plan);
     bool (*fold_fed)(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
-                     tpi_ctype compute, const tpi_param *params, const struct tpi_feed *feed);
+                     tpi_ctype compute, const tpi_param *params, const struct tpi_fold_prologue *feed);
     /* From a device of the same kind to another: in the order of both current streams. NULL: by way of the host. */
     bool (*to_peer)(tp_device to, void *block, tp_device from, const void *source, size_t bytes);
 } tpi_device_ops;

@@ -342,9 +342,9 @@ static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp
     const tpi_device_ops *device = tpi_device_ops_of(tpi_device(first));
     if (!device) return NULL;
     if (!device->map) return tpi_fail(TP_ERR_MISSING, "%s is not available on device '%s'", op->name, device->name);
-    bool mine = tpi_gpu_takes(tpi_device(first), op->name);
+    bool mine = tpi_gpu_owner_begin(tpi_device(first), op->name);
     tp_tensor *out = tpi_empty(tpi_shape(first), tpi_result_dtype(op->result, dtype), tpi_device(first));
-    tpi_gpu_took(mine);
+    tpi_gpu_owner_end(mine);
     if (!out || out->numel == 0) return out;
     tpi_param values[8], number[MAX_IN];
     tpi_fill_params(values, op->nparam, op->param_type, compute, params);
@@ -396,9 +396,9 @@ static tp_tensor *run(const tpi_map_op *op, tp_tensor *out, const tp_operand *in
     settle_operands(&c, in);
     if (!settle_shape(&c)) return NULL;
     if (out && !check_result(&c, in, out)) return NULL;
-    bool mine = tpi_gpu_takes(c.device, op->name);
+    bool mine = tpi_gpu_owner_begin(c.device, op->name);
     tp_tensor *result = out ? tpi_retain(out) : new_result(&c);
-    tpi_gpu_took(mine);
+    tpi_gpu_owner_end(mine);
     bool ok = result && (!out || part_from(&c, out));
     if (ok) ok = out && rounds_twice(&c, out) ? launch_by_way(&c, out, params) : launch(&c, result, params);
     for (int i = 0; i < op->nin; i++)

@@ -62,14 +62,14 @@ bool tpi_gpu_program_run(tp_device device, const tpi_program *program, tpi_plan 
 /* A fold whose elements a program makes: `operand` of the plan, which is written. Without memory they go from the
  * program's blocks into the fold and to no memory; x tells of their shape, strides and dtype. The bits are those of the
  * program and the fold one after the other. reduce.c, cpu/fold.c */
-typedef struct tpi_feed {
+typedef struct tpi_fold_prologue {
     const tpi_program *program;
     tpi_plan *plan;
     int operand;
     bool has_memory; /* otherwise x->data is an address that offsets are counted from, where nothing is */
-} tpi_feed;
+} tpi_fold_prologue;
 bool tpi_run_fold_fed(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype,
-                      const tp_scalar *params, const tpi_feed *feed);
+                      const tp_scalar *params, const tpi_fold_prologue *feed);
 bool tpi_cpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
-                      tpi_ctype compute, const tpi_param *params, const tpi_feed *feed);
+                      tpi_ctype compute, const tpi_param *params, const tpi_fold_prologue *feed);
 #endif

@@ -32,11 +32,11 @@ static void drop(tp_tensor **outs, int n) {
 static bool make_outs(const char *op, tp_tensor **outs, int n, tp_ints shape, const uint8_t *result, tp_dtype dtype,
                       tp_device device) {
     for (int k = 0; k < n; k++) outs[k] = NULL;
-    bool mine = tpi_gpu_takes(device, op);
+    bool mine = tpi_gpu_owner_begin(device, op);
     bool ok = true;
     for (int k = 0; k < n && ok; k++)
         ok = (outs[k] = tpi_empty(shape, tpi_result_dtype(result[k], dtype), device)) != NULL;
-    tpi_gpu_took(mine);
+    tpi_gpu_owner_end(mine);
     if (!ok) drop(outs, n);
     return ok;
 }
@@ -57,7 +57,7 @@ static bool check_empty(const tpi_fold_op *op, const tp_tensor *x, tp_ints dims,
 }
 
 static bool fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype,
-                 const tp_scalar *params, const tpi_feed *feed) {
+                 const tp_scalar *params, const tpi_fold_prologue *feed) {
     if (!x) return tpi_refuse(TP_ERR_VALUE, "argument 'self'%s%s: expected a tensor, got NULL", TPI_IN(op->name));
     bool reduced[TP_MAX_DIMS] = {false};
     if (!(op->each && dims.v && !dims.n) && !tpi_wrap_dims(dims, x->ndim, reduced)) return false;
@@ -116,7 +116,7 @@ bool tpi_run_fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints
 }
 
 bool tpi_run_fold_fed(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype,
-                      const tp_scalar *params, const tpi_feed *feed) {
+                      const tp_scalar *params, const tpi_fold_prologue *feed) {
     return fold(op, outs, x, dims, keepdim, dtype, params, feed);
 }
 

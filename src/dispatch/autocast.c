@@ -9,7 +9,7 @@
 #include <taper/autograd.h>
 #include "dispatch/detour.h"
 #include "dispatch/grad_mode.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "tensor/upcalls.h"
 
 enum { MOST_ARGS = 24 };

@@ -1,6 +1,6 @@
 /* Operators by name: look-up, boxed calls with arguments by position and by name. */
 #include "dispatch/call.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "tensor/upcalls.h"
 #include <string.h>
 

@@ -202,7 +202,7 @@ bool tpi_fallback_begin(tpi_fallback *e, const tp_operator *op, bool inplace, vo
     if (!asks_for_device(e) && !settle_device(e)) return false;
     const tpi_device_ops *ops = tpi_device_ops_of(e->device);
     if (!ops) return false;
-    tpi_gpu_takes(e->device, e->name); /* until tpi_fallback_end */
+    tpi_gpu_owner_begin(e->device, e->name); /* until tpi_fallback_end */
     e->kernels = ops->gpu != NULL && known_to_kernels(e);
     return !e->kernels || move(e, e->device); /* guests from the host come along */
 }
@@ -286,7 +286,7 @@ void tpi_fallback_end(tpi_fallback *e) {
     for (int i = 0; i < e->moved; i++) tp_release(e->tensor[i].here);
     for (int i = 0; i < e->lists; i++) tpi_release_list(e->list[i]);
     e->moved = e->lists = 0;
-    tpi_gpu_took(tpi_gpu_owner == e->name);
+    tpi_gpu_owner_end(tpi_gpu_owner == e->name);
 }
 
 static bool write_back(tpi_fallback *e) {

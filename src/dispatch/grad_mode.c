@@ -3,7 +3,7 @@
 #include <taper/autograd.h>
 #include <taper/binding.h>
 #include "dispatch/grad_mode.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "tensor/tensor.h"
 
 TPI_THREAD_LOCAL bool tpi_grad_off;

@@ -3,12 +3,15 @@
 #ifndef TPI_KERNEL_FACTS_H
 #define TPI_KERNEL_FACTS_H
 #include <taper/call.h>
+#include "device/epilogue.h"
 
 typedef struct tpi_kernel_facts {
     const tp_operator *op; /* NULL: the list's end */
     int prologue; /* the argument that a GPU's kernel may compute as it reads it (device/epilogue.h); -1: none */
     int epilogue; /* the result over which a GPU's kernel may run a program of maps (device/epilogue.h); -1: none */
     uint64_t any_float; /* bit i: argument i is read in any floating dtype, as if it were converted first */
+    /* op->invoke with the maps before and behind the call; NULL: its kernels take none. */
+    bool (*invoke)(const tp_value *args, tp_value *results, tpi_neighbours *neighbours);
 } tpi_kernel_facts;
 extern const tpi_kernel_facts tpi_kernel_facts_list[];
 

@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "graph/capture.h"
 #include "dispatch/call.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "tensor/storage.h"
 
 typedef struct place { /* values and storages by their address */
@@ -70,7 +70,7 @@ static size_t bucket(const void *key) {
 }
 
 static bool put(tp_capture *c, place **table, const void *key, int32_t value) {
-    place *p = tpi_graph_memory_take(&c->memory, sizeof *p);
+    place *p = tpi_graph_memory_alloc(&c->memory, sizeof *p);
     if (!p) {
         tpi_capture_no_memory(c);
         return false;
@@ -94,14 +94,14 @@ enum { WORTH_FREEING = 4096 };
 static bool join_family(tp_capture *c, place *p, tp_tensor *t) {
     if (!p->family && t->storage->bytes < WORTH_FREEING) return true;
     if (!p->family) {
-        if (!(p->family = tpi_graph_memory_take(&c->memory, sizeof *p->family))) {
+        if (!(p->family = tpi_graph_memory_alloc(&c->memory, sizeof *p->family))) {
             tpi_capture_no_memory(c);
             return false;
         }
         p->family->next = c->families;
         c->families = p->family;
     }
-    struct member *m = tpi_graph_memory_take(&c->memory, sizeof *m);
+    struct member *m = tpi_graph_memory_alloc(&c->memory, sizeof *m);
     if (!m) {
         tpi_capture_no_memory(c);
         return false;
@@ -214,7 +214,7 @@ static int32_t result_of(tp_capture *c, tp_tensor *t, bool made) {
 /* ---- Steps ---- */
 
 static tp_scalar *copy_scalars(tp_capture *c, const tp_scalar *from, int n) {
-    tp_scalar *to = tpi_graph_memory_take(&c->g->memory, (size_t)n * sizeof *to);
+    tp_scalar *to = tpi_graph_memory_alloc(&c->g->memory, (size_t)n * sizeof *to);
     if (to && n) memcpy(to, from, (size_t)n * sizeof *to);
     if (!to) tpi_capture_no_memory(c);
     return to;
@@ -223,7 +223,7 @@ static tp_scalar *copy_scalars(tp_capture *c, const tp_scalar *from, int n) {
 static bool copy_ints(tp_capture *c, tp_ints *to, tp_ints from) {
     *to = from;
     if (!from.v) return true;
-    int64_t *v = tpi_graph_memory_take(&c->g->memory, (size_t)from.n * sizeof *v);
+    int64_t *v = tpi_graph_memory_alloc(&c->g->memory, (size_t)from.n * sizeof *v);
     if (!v) {
         tpi_capture_no_memory(c);
         return false;
@@ -324,7 +324,7 @@ static void on_fill(tpi_recorder *r, tp_tensor *dst, tp_scalar value) {
 /* ---- Native operators: their arguments in boxes ---- */
 
 static bool copy_bytes(tp_capture *c, const void *from, size_t bytes, const void **to) {
-    void *copy = tpi_graph_memory_take(&c->g->memory, bytes);
+    void *copy = tpi_graph_memory_alloc(&c->g->memory, bytes);
     if (!copy) {
         tpi_capture_no_memory(c);
         return false;
@@ -448,8 +448,8 @@ static void on_call(tpi_recorder *r, const char *name, const char *letters, void
     tp_tensor *const *list;
     for (int i = 0; i < nargs; i++)
         if (strchr("tol", letters[i])) room += (int)tensors_in(letters[i], args[i], &list);
-    int32_t *ids = tpi_graph_memory_take(&c->memory, (size_t)(room + (int)nresults) * sizeof *ids), *outs = ids + room;
-    tp_value *values = tpi_graph_memory_take(&c->g->memory, (size_t)nargs * sizeof *values);
+    int32_t *ids = tpi_graph_memory_alloc(&c->memory, (size_t)(room + (int)nresults) * sizeof *ids), *outs = ids + room;
+    tp_value *values = tpi_graph_memory_alloc(&c->g->memory, (size_t)nargs * sizeof *values);
     if (!ids || !values) return tpi_capture_no_memory(c);
     for (int i = 0; i < nargs; i++)
         if (!take_argument(c, letters[i], args[i], &values[i], ids, &n)) return;
@@ -468,14 +468,14 @@ static void on_call(tpi_recorder *r, const char *name, const char *letters, void
 static void on_custom(tpi_recorder *r, const tpi_custom *done, tp_tensors in, tp_tensors out) {
     tp_capture *c = (tp_capture *)r;
     c->doing = done->name;
-    tpi_graph_custom *custom = tpi_graph_memory_take(&c->g->memory, sizeof *custom);
+    tpi_graph_custom *custom = tpi_graph_memory_alloc(&c->g->memory, sizeof *custom);
     if (!custom) {
         if (done->drop) done->drop(done->context);
         return tpi_capture_no_memory(c);
     }
     *custom = (tpi_graph_custom){*done, c->g->customs};
     c->g->customs = custom;
-    int32_t *ids = tpi_graph_memory_take(&c->memory, (size_t)(in.n + out.n) * sizeof *ids);
+    int32_t *ids = tpi_graph_memory_alloc(&c->memory, (size_t)(in.n + out.n) * sizeof *ids);
     if (!ids) return tpi_capture_no_memory(c);
     for (int64_t i = 0; i < in.n + out.n; i++)
         if ((ids[i] = i < in.n ? tpi_capture_value(c, in.v[i])
@@ -523,8 +523,8 @@ static void capture_free(tp_capture *c) {
 static bool take_inputs(tp_capture *c, tp_tensors inputs) {
     tp_compiled *g = c->g;
     g->ninputs = (int32_t)inputs.n;
-    g->inputs = tpi_graph_memory_take(&g->memory, (size_t)inputs.n * sizeof *g->inputs);
-    g->input_tracked = tpi_graph_memory_take(&g->memory, (size_t)inputs.n);
+    g->inputs = tpi_graph_memory_alloc(&g->memory, (size_t)inputs.n * sizeof *g->inputs);
+    g->input_tracked = tpi_graph_memory_alloc(&g->memory, (size_t)inputs.n);
     if (!g->inputs || !g->input_tracked) return false;
     for (int64_t i = 0; i < inputs.n; i++) {
         if (!inputs.v[i])
@@ -634,10 +634,10 @@ static bool take_outputs(tp_capture *c, tp_tensors outputs) {
     tp_compiled *g = c->g;
     c->doing = "the result";
     g->noutputs = (int32_t)outputs.n;
-    g->outputs = tpi_graph_memory_take(&g->memory, (size_t)outputs.n * sizeof *g->outputs);
-    g->follows = tpi_graph_memory_take(&g->memory, (size_t)outputs.n);
-    g->tracks = tpi_graph_memory_take(&g->memory, (size_t)outputs.n);
-    g->spent = tpi_graph_memory_take(&g->memory, (size_t)outputs.n);
+    g->outputs = tpi_graph_memory_alloc(&g->memory, (size_t)outputs.n * sizeof *g->outputs);
+    g->follows = tpi_graph_memory_alloc(&g->memory, (size_t)outputs.n);
+    g->tracks = tpi_graph_memory_alloc(&g->memory, (size_t)outputs.n);
+    g->spent = tpi_graph_memory_alloc(&g->memory, (size_t)outputs.n);
     if (!g->outputs || !g->follows || !g->tracks || !g->spent) {
         tpi_capture_no_memory(c);
         return false;

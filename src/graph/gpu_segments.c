@@ -20,7 +20,7 @@
 #include "device/gpu/driver.h"
 #include "device/launch.h"
 #include "graph/graph.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "tensor/storage.h"
 
 enum {
@@ -140,7 +140,7 @@ static bool list_reads(search *f, tpi_gpu_segment *segment) {
     tp_compiled *g = f->g;
     memset(f->marks, 0, (size_t)g->nvalues);
     for (int32_t i = segment->from; i < segment->to; i++) mark_uses(f, segment, &g->steps[i]);
-    segment->reads = tpi_graph_memory_take(&g->memory, (size_t)g->nvalues * sizeof *segment->reads + 1);
+    segment->reads = tpi_graph_memory_alloc(&g->memory, (size_t)g->nvalues * sizeof *segment->reads + 1);
     if (!segment->reads) return false;
     for (int32_t v = 0; v < g->nvalues; v++)
         if (f->marks[v] & READ)
@@ -151,7 +151,7 @@ static bool list_reads(search *f, tpi_gpu_segment *segment) {
 static bool add_segment(search *f, int32_t from, int32_t to, tp_device device) {
     tp_compiled *g = f->g;
     if (to - from >= LEAST_STEPS) {
-        tpi_gpu_segment *segment = tpi_graph_memory_take(&g->memory, sizeof *segment);
+        tpi_gpu_segment *segment = tpi_graph_memory_alloc(&g->memory, sizeof *segment);
         if (!segment) return false;
         segment->from = from;
         segment->to = to;
@@ -188,8 +188,8 @@ static bool are_turned_off(void) {
 bool tpi_graph_find_segments(tp_compiled *g) {
     if (are_turned_off()) return true;
     search f = {.g = g, .link = &g->segments};
-    f.marks = tpi_graph_memory_take(&g->memory, (size_t)g->nvalues + 1);
-    f.there = tpi_graph_memory_take(&g->memory, (size_t)g->nvalues + 1);
+    f.marks = tpi_graph_memory_alloc(&g->memory, (size_t)g->nvalues + 1);
+    f.there = tpi_graph_memory_alloc(&g->memory, (size_t)g->nvalues + 1);
     return f.marks && f.there && find_between(&f, 0, g->nforward) && find_between(&f, g->nforward, g->nsteps);
 }
 

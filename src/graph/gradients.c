@@ -54,7 +54,7 @@ static bool expect(tp_capture *c, int32_t leaf, bool there) {
     for (tpi_graph_grad *e = g->expected; e; e = e->next)
         if (e->leaf == leaf) return true;
     if (is_set(g, leaf)) return true;
-    tpi_graph_grad *e = tpi_graph_memory_take(&g->memory, sizeof *e);
+    tpi_graph_grad *e = tpi_graph_memory_alloc(&g->memory, sizeof *e);
     if (!e) {
         tpi_capture_no_memory(c);
         return false;
@@ -133,7 +133,7 @@ bool tpi_capture_check_walk(tp_capture *c) {
 /* Inputs and outside tensors that gradients flow to. */
 static bool find_tracked(tp_capture *c) {
     tp_compiled *g = c->g;
-    g->tracked = tpi_graph_memory_take(&g->memory, (size_t)g->nvalues * sizeof *g->tracked);
+    g->tracked = tpi_graph_memory_alloc(&g->memory, (size_t)g->nvalues * sizeof *g->tracked);
     if (!g->tracked) {
         tpi_capture_no_memory(c);
         return false;
@@ -149,7 +149,7 @@ static bool find_tracked(tp_capture *c) {
         }
         g->tracked[g->ntracked++] = i;
     }
-    g->gradients = tpi_graph_memory_take(&g->memory, (size_t)g->ntracked * sizeof *g->gradients);
+    g->gradients = tpi_graph_memory_alloc(&g->memory, (size_t)g->ntracked * sizeof *g->gradients);
     if (!g->gradients) tpi_capture_no_memory(c);
     return g->gradients;
 }
@@ -225,7 +225,7 @@ static bool run_backward(tp_capture *c, tp_tensor **wrt, tp_tensor **found, tp_t
 bool tpi_capture_backward(tp_capture *c, tp_tensors outputs) {
     if (!find_tracked(c)) return false;
     size_t n = (size_t)c->g->ntracked, m = (size_t)outputs.n;
-    tp_tensor **lists = tpi_graph_memory_take(&c->memory, (2 * n + 2 * m) * sizeof *lists);
+    tp_tensor **lists = tpi_graph_memory_alloc(&c->memory, (2 * n + 2 * m) * sizeof *lists);
     if (!lists) {
         tpi_capture_no_memory(c);
         return false;

@@ -13,7 +13,7 @@ typedef struct tpi_graph_memory_block {
     _Alignas(16) char data[];
 } memory_block;
 
-void *tpi_graph_memory_take(tpi_graph_memory *memory, size_t bytes) {
+void *tpi_graph_memory_alloc(tpi_graph_memory *memory, size_t bytes) {
     bytes = (bytes + 15) & ~(size_t)15;
     memory_block *b = memory->blocks;
     if (!b || b->bytes - b->used < bytes) {
@@ -90,7 +90,7 @@ static bool grow(void **list, int32_t n, int32_t *room, size_t size) {
 }
 
 int32_t tpi_graph_add_value(tp_compiled *g, const tpi_graph_value *value, tp_ints shape, tp_ints strides) {
-    int64_t *dims = tpi_graph_memory_take(&g->memory, (size_t)(2 * shape.n) * sizeof *dims);
+    int64_t *dims = tpi_graph_memory_alloc(&g->memory, (size_t)(2 * shape.n) * sizeof *dims);
     if (!dims || !grow((void **)&g->values, g->nvalues, &g->values_room, sizeof *g->values)) return -1;
     memcpy(dims, shape.v, (size_t)shape.n * sizeof *dims);
     memcpy(dims + shape.n, strides.v, (size_t)shape.n * sizeof *dims);
@@ -102,7 +102,7 @@ int32_t tpi_graph_add_value(tp_compiled *g, const tpi_graph_value *value, tp_int
 }
 
 tpi_graph_step *tpi_graph_add_step(tp_compiled *g, tpi_step_kind kind, int nin, int nout) {
-    int32_t *ids = tpi_graph_memory_take(&g->memory, (size_t)(nin + nout) * sizeof *ids);
+    int32_t *ids = tpi_graph_memory_alloc(&g->memory, (size_t)(nin + nout) * sizeof *ids);
     if (!ids || !grow((void **)&g->steps, g->nsteps, &g->steps_room, sizeof *g->steps)) return NULL;
     tpi_graph_step *s = &g->steps[g->nsteps++];
     *s = (tpi_graph_step){
@@ -173,7 +173,7 @@ static bool place_ends(planner *p, int32_t from, int32_t to) {
         if (is_owned(&g->values[v]) && p->last[v] >= from && !p->kept[v]) g->steps[p->last[v]].ndead++;
     for (int32_t i = from; i < to; i++) {
         tpi_graph_step *s = &g->steps[i];
-        if (s->ndead && !(s->dead = tpi_graph_memory_take(&g->memory, (size_t)s->ndead * sizeof *s->dead)))
+        if (s->ndead && !(s->dead = tpi_graph_memory_alloc(&g->memory, (size_t)s->ndead * sizeof *s->dead)))
             return false;
         s->ndead = 0;
     }
@@ -191,7 +191,7 @@ static bool reads_of_forward(planner *p) {
         for (int k = 0; k < g->steps[i].nout; k++)
             if (g->steps[i].out[k] >= 0) p->made[tpi_value_root(g, g->steps[i].out[k])] = true;
     int32_t n = 0;
-    bool *wanted = tpi_graph_memory_take(&g->memory, (size_t)g->nvalues + 1);
+    bool *wanted = tpi_graph_memory_alloc(&g->memory, (size_t)g->nvalues + 1);
     if (!wanted) return false;
     for (int32_t i = g->nforward; i < g->nsteps; i++)
         for (int k = 0; k < g->steps[i].nin; k++) {
@@ -210,7 +210,7 @@ static bool reads_of_forward(planner *p) {
             n++;
         }
     }
-    g->saved = tpi_graph_memory_take(&g->memory, (size_t)n * sizeof *g->saved);
+    g->saved = tpi_graph_memory_alloc(&g->memory, (size_t)n * sizeof *g->saved);
     if (!g->saved) return false;
     for (int32_t v = 0; v < g->nvalues; v++)
         if (wanted[v]) {
@@ -223,9 +223,9 @@ static bool reads_of_forward(planner *p) {
 bool tpi_graph_plan(tp_compiled *g) {
     planner p = {.g = g};
     size_t n = (size_t)g->nvalues + 1;
-    p.last = tpi_graph_memory_take(&g->memory, n * sizeof *p.last);
-    p.made = tpi_graph_memory_take(&g->memory, n);
-    p.kept = tpi_graph_memory_take(&g->memory, n);
+    p.last = tpi_graph_memory_alloc(&g->memory, n * sizeof *p.last);
+    p.made = tpi_graph_memory_alloc(&g->memory, n);
+    p.kept = tpi_graph_memory_alloc(&g->memory, n);
     if (!p.last || !p.made || !p.kept || !reads_of_forward(&p)) return false;
     for (int32_t i = 0; i < g->noutputs; i++) p.kept[g->outputs[i]] = p.kept[tpi_value_root(g, g->outputs[i])] = true;
     memset(p.last, 0xff, n * sizeof *p.last);

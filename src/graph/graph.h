@@ -129,7 +129,7 @@ typedef struct tpi_graph_grad { /* before a run: has the leaf a gradient? */
 typedef struct tpi_graph_memory { /* memory that goes all at once, with the graph */
     struct tpi_graph_memory_block *blocks;
 } tpi_graph_memory;
-void *tpi_graph_memory_take(tpi_graph_memory *memory, size_t bytes); /* zeroed; NULL and an error without memory */
+void *tpi_graph_memory_alloc(tpi_graph_memory *memory, size_t bytes); /* zeroed; NULL and an error without memory */
 void tpi_graph_memory_empty(tpi_graph_memory *memory);
 
 /* Sizes that may change, of a graph from a file (sizes.c). A dim of an input is factor * symbol + offset. */
@@ -138,14 +138,14 @@ typedef struct tpi_size_symbol {
     const char *name;
     int64_t size, least, most; /* when it was captured; what it may be */
 } tpi_size_symbol;
-typedef struct tpi_size_place {
+typedef struct tpi_symbolic_size {
     int32_t symbol; /* -1: the dim is always the same */
     int64_t factor, offset;
-} tpi_size_place;
+} tpi_symbolic_size;
 typedef struct tpi_graph_sizes {
     int32_t nsymbols;
     tpi_size_symbol *symbols;
-    tpi_size_place **places; /* per input, per dim */
+    tpi_symbolic_size **places; /* per input, per dim */
     tp_compiled *(*make)(void *source, const tp_compiled *g,
                          const int64_t *sizes); /* a graph for these sizes, with the tensors of g; NULL and an error */
     void (*drop)(void *source);

@@ -5,6 +5,7 @@
  * Steps run without a tape and without casts; what they write in place gets a new version, as when the program ran. */
 #include <string.h>
 #include "autograd/glue.h"
+#include "dispatch/kernel_facts.h"
 #include "dispatch/profile.h"
 #include "autograd/tape.h"
 #include "base/memory.h"
@@ -12,7 +13,7 @@
 #include "device/epilogue.h"
 #include "device/launch.h"
 #include "graph/graph.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 
 typedef struct graph_run {
     const tp_compiled *g;
@@ -174,7 +175,7 @@ static bool take_results(graph_run *r, const tpi_graph_step *s, tp_value *result
 }
 
 /* What an epilogue's program works on, before the native has made its result: NULL in its place. */
-static bool fill_epilogue(graph_run *r, const tpi_graph_step *s, tpi_epilogue *e) {
+static bool fill_epilogue(graph_run *r, const tpi_graph_step *s, tpi_neighbour *e) {
     const tpi_graph_step *p = s->epilogue;
     int n = 0;
     for (int i = 0; i < p->nout; i++)
@@ -198,11 +199,12 @@ static bool run_watched(graph_run *r, const tpi_graph_step *program) { /* a prog
     if (event >= 0) tpi_watch_end(event);
     return ok;
 }
-static bool run_native(graph_run *r, const tpi_graph_step *s);
+static bool run_native(graph_run *r, const tpi_graph_step *s, tpi_neighbours *neighbours);
 
-/* The call with what its kernel may run behind it, which otherwise runs by itself. */
-static bool run_with_epilogue(graph_run *r, const tpi_graph_step *s) {
-    if (!s->epilogue) return run_native(r, s);
+/* The call with what its kernel may run behind it, which otherwise runs by itself. prologue: what it may run before,
+ * or NULL. */
+static bool run_with_epilogue(graph_run *r, const tpi_graph_step *s, tpi_neighbour *prologue) {
+    if (!s->epilogue) return run_native(r, s, &(tpi_neighbours){.prologue = prologue});
     const tpi_graph_value *v = &r->g->values[s->epilogue_of];
     tp_tensor like = {.alive = TPI_ALIVE,
                       .dtype = v->dtype,
@@ -210,16 +212,14 @@ static bool run_with_epilogue(graph_run *r, const tpi_graph_step *s) {
                       .numel = tpi_numel_of(tpi_value_shape(v)),
                       .shape = v->dims,
                       .strides = v->dims + v->ndim};
-    tpi_epilogue epilogue = {.like = &like};
+    tpi_neighbour epilogue = {.like = &like};
     if (!fill_epilogue(r, s, &epilogue)) return false;
-    tpi_epilogue_offered = &epilogue;
-    bool ok = run_native(r, s);
-    tpi_epilogue_offered = NULL;
-    bool missing = tpi_prologue_offered && !tpi_prologue_offered->taken; /* then all of it was nonsense */
+    bool ok = run_native(r, s, &(tpi_neighbours){prologue, &epilogue});
+    bool missing = prologue && !prologue->taken; /* then all of it was nonsense */
     return ok && (missing || epilogue.taken || run_watched(r, s->epilogue));
 }
 
-static bool fill_prologue(graph_run *r, const tpi_graph_step *s, tpi_prologue *e) {
+static bool fill_prologue(graph_run *r, const tpi_graph_step *s, tpi_neighbour *e) {
     const tpi_graph_step *p = s->prologue;
     int n = 0;
     for (int i = 0; i < p->nout; i++, n++) {
@@ -229,6 +229,7 @@ static bool fill_prologue(graph_run *r, const tpi_graph_step *s, tpi_prologue *e
     for (int i = 0; i < p->nin; i++)
         if (!(e->operands[n++] = value(r, p->in[i]))) return false;
     e->program = p->program;
+    e->like = e->operands[e->fed];
     e->keeps = s->prologue_keeps;
     return true;
 }
@@ -236,20 +237,25 @@ static bool fill_prologue(graph_run *r, const tpi_graph_step *s, tpi_prologue *e
 /* A call whose kernel may run the programs before and behind it. One that does not take what comes before is called
  * again, when that has run. */
 static bool run_call(graph_run *r, const tpi_graph_step *s) {
-    if (!s->prologue) return run_with_epilogue(r, s);
+    if (!s->prologue) return run_with_epilogue(r, s, NULL);
     if (!__atomic_load_n(s->prologue_declined, __ATOMIC_RELAXED)) {
-        tpi_prologue prologue = {.taken = false};
+        tpi_neighbour prologue = {.before = true};
         if (!fill_prologue(r, s, &prologue)) return false;
-        tpi_prologue_offered = &prologue;
-        bool ok = run_with_epilogue(r, s);
-        tpi_prologue_offered = NULL;
+        bool ok = run_with_epilogue(r, s, &prologue);
         if (!ok || prologue.taken) return ok;
         __atomic_store_n(s->prologue_declined, true, __ATOMIC_RELAXED);
     }
-    return run_watched(r, s->prologue) && run_with_epilogue(r, s);
+    return run_watched(r, s->prologue) && run_with_epilogue(r, s, NULL);
 }
 
-static bool run_native(graph_run *r, const tpi_graph_step *s) {
+static bool invoke(const tpi_graph_step *s, const tp_value *args, tp_value *results, tpi_neighbours *neighbours) {
+    const tp_operator *op = s->op;
+    if (s->inplace) return op->invoke_inplace(args, results);
+    if (!neighbours->prologue && !neighbours->epilogue) return op->invoke(args, results);
+    return tpi_kernel_facts_of(op)->invoke(args, results, neighbours);
+}
+
+static bool run_native(graph_run *r, const tpi_graph_step *s, tpi_neighbours *neighbours) {
     enum { MAX_ARGS = 32, FEW = 32 };
     const tp_operator *op = s->op;
     tp_value args[MAX_ARGS], results[8] = {{0}};
@@ -267,7 +273,7 @@ static bool run_native(graph_run *r, const tpi_graph_step *s) {
             at += args[i].as.tensors.n;
         }
     }
-    ok = ok && (s->inplace ? op->invoke_inplace : op->invoke)(args, results);
+    ok = ok && invoke(s, args, results, neighbours);
     if (list != few) tpi_mfree(list);
     if (!ok) return false;
     if (s->inplace) {
@@ -280,7 +286,7 @@ static bool run_native(graph_run *r, const tpi_graph_step *s) {
 static bool run_fed(graph_run *r, const tpi_graph_step *s, tpi_plan *plan, tp_tensor *x, bool has_memory) {
     const tpi_graph_step *fold = s->fold;
     tp_tensor *outs[4] = {NULL};
-    tpi_feed feed = {s->program, plan, s->fed, has_memory};
+    tpi_fold_prologue feed = {s->program, plan, s->fed, has_memory};
     bool ok = tpi_run_fold_fed(fold->op, outs, x, fold->dims, fold->keepdim, fold->dtype, fold->params, &feed);
     bool ran = ok;
     for (int i = 0; i < fold->nout && ran; i++) ok = take(r, fold->out[i], outs[i]) && ok;

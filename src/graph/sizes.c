@@ -41,7 +41,7 @@ void tpi_graph_drop_sizes(tpi_graph_sizes *s) {
 }
 
 /* ---- What inputs say ---- */
-static bool size_of(const tpi_graph_sizes *s, const tpi_size_place *at, int64_t dim, int64_t *size) {
+static bool size_of(const tpi_graph_sizes *s, const tpi_symbolic_size *at, int64_t dim, int64_t *size) {
     const tpi_size_symbol *symbol = &s->symbols[at->symbol];
     if (dim < at->offset) return false;
     const int64_t rest = dim - at->offset; /* which an int32 offset cannot make too large: dims are below 2^48 */
@@ -61,7 +61,7 @@ static bool find_sizes(const tp_compiled *g, tp_tensors inputs, int64_t *found, 
     for (int32_t i = 0; i < s->nsymbols; i++) found[i] = -1;
     for (int64_t i = 0; i < inputs.n; i++)
         for (int d = 0; d < inputs.v[i]->ndim; d++) {
-            const tpi_size_place *at = &s->places[i][d];
+            const tpi_symbolic_size *at = &s->places[i][d];
             if (at->symbol < 0) continue;
             *m = (misfit){.input = i, .dim = d};
             if (!size_of(s, at, inputs.v[i]->shape[d], &m->size)) return false;
@@ -73,7 +73,7 @@ static bool find_sizes(const tp_compiled *g, tp_tensors inputs, int64_t *found, 
 }
 
 static bool say_misfit(const tp_compiled *g, tp_tensors inputs, const int64_t *found, const misfit *m) {
-    const tpi_size_place *at = &g->sizes->places[m->input][m->dim];
+    const tpi_symbolic_size *at = &g->sizes->places[m->input][m->dim];
     const char *name = g->sizes->symbols[at->symbol].name;
     if (m->differs)
         return tpi_refuse(TP_ERR_VALUE,
@@ -111,7 +111,7 @@ bool tpi_sizes_fit(const tp_compiled *g, tp_tensors inputs) {
     return true;
 }
 
-static int64_t scaled(int64_t size, const tpi_size_place *at) {
+static int64_t scaled(int64_t size, const tpi_symbolic_size *at) {
     int64_t dim;
     if (size == INT64_MAX || __builtin_mul_overflow(size, at->factor, &dim) ||
         __builtin_add_overflow(dim, at->offset, &dim))
@@ -120,7 +120,7 @@ static int64_t scaled(int64_t size, const tpi_size_place *at) {
 }
 
 void tpi_size_bounds(const tp_compiled *g, int64_t i, int d, int64_t *least, int64_t *most) {
-    const tpi_size_place *at = &g->sizes->places[i][d];
+    const tpi_symbolic_size *at = &g->sizes->places[i][d];
     *least = *most = g->values[g->inputs[i]].dims[d];
     if (at->symbol < 0) return;
     const tpi_size_symbol *symbol = &g->sizes->symbols[at->symbol];

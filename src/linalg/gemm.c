@@ -147,7 +147,7 @@ static void choose_tiles(job *j) {
     j->tiles_across = tpi_ceil_div(g->n, j->tile_columns);
 }
 
-void *tpi_gemm_room(size_t bytes) {
+void *tpi_gemm_scratch(size_t bytes) {
     bool was_fine = tp_ok();
     void *room = tpi_alloc(bytes);
     if (!room && was_fine) tp_error_clear();
@@ -164,9 +164,9 @@ static void multiply_one(job *j) {
     const size_t bytes = (size_t)(tpi_ceil_div(j->g.n, TPI_GEMM_WIDTH) * TPI_GEMM_WIDTH * j->g.k) * j->of.item;
     j->rows_step = j->g.k + 16; /* a power of two apart they would share cache sets */
     const size_t rows_bytes = (size_t)(j->g.m * j->rows_step) * j->of.item;
-    if (j->tiles_down > 1 && !j->alone && (deep || j->g.b_col != 1)) j->packed = tpi_gemm_room(bytes);
+    if (j->tiles_down > 1 && !j->alone && (deep || j->g.b_col != 1)) j->packed = tpi_gemm_scratch(bytes);
     if (j->tiles_across > 1 && deep && j->g.a_col != 1 && !brief && j->g.m * j->rows_step <= PACKED)
-        j->rows = tpi_gemm_room(rows_bytes);
+        j->rows = tpi_gemm_scratch(rows_bytes);
     j->pack_tasks = j->packed ? tpi_ceil_div(j->g.n, TPI_GEMM_WIDTH) : 0;
     const int64_t tasks = j->pack_tasks + (j->rows ? tpi_ceil_div(j->g.m, TPI_GEMM_WIDTH) : 0),
                   floats = (j->packed ? j->g.n * j->g.k : 0) + (j->rows ? j->g.m * j->g.k : 0);

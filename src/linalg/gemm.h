@@ -67,7 +67,7 @@ bool tpi_gemm_serves_bf16(int64_t m, int64_t n, int64_t k);
 void tpi_gemm_alone(const tpi_gemm *g);
 void tpi_gemm_alone_f64(const tpi_gemm *g);
 /* Memory for packing, whose absence is no error. The caller gives it back with tpi_free. */
-void *tpi_gemm_room(size_t bytes);
+void *tpi_gemm_scratch(size_t bytes);
 /* A batch of products of float32, float64 or bfloat16, on the thread team. Without memory for packing it is slower.
  * False, with an error, and nothing is done: bfloat16s had to be copied, and there was no memory for it. */
 bool tpi_gemm_multiply(const tpi_product *p);

@@ -78,12 +78,12 @@ bool tpi_gemm_multiply_complex(const tpi_product *p, int64_t batch) {
     const bool single = p->dtype == TP_COMPLEX64;
     const size_t item = tpi_dtype_bytes[p->dtype], spread_bytes = 2 * (size_t)(p->k * p->n) * item,
                  rows_bytes = (size_t)(p->m * p->k) * item;
-    job j = {.p = p, .batch = batch, .spread = tpi_gemm_room(spread_bytes)};
+    job j = {.p = p, .batch = batch, .spread = tpi_gemm_scratch(spread_bytes)};
     j.alpha = tpi_param_of(p->alpha, TPI_C128).c128;
     j.beta = tpi_param_of(p->beta, TPI_C128).c128;
     j.unit = j.alpha.re == 1 && j.alpha.im == 0;
     j.scales = tp_scalar_to_bool(p->beta) && !p->every_row && (j.beta.re != 1 || j.beta.im != 0);
-    if (p->a.col != 1) j.rows = tpi_gemm_room(rows_bytes);
+    if (p->a.col != 1) j.rows = tpi_gemm_scratch(rows_bytes);
     const bool ready = j.spread && (p->a.col == 1 || j.rows);
     if (ready) {
         tpi_parallel_for(p->k, true, single ? spread_f32 : spread_f64, &j);

@@ -211,7 +211,8 @@ void G(tile)(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t colu
                    (const REAL *)g->a + i * g->a_row + first * g->a_col, g->a_row, g->a_col};
         const bool turns =
             columns > PANEL && (g->a_col == 1 ? shares_sets(g, &k, rows) : !reads_across(g, &k, columns));
-        if (turns && !room) room = tpi_gemm_room(bytes); /* too large for the stack; without it a is read where it is */
+        if (turns && !room)
+            room = tpi_gemm_scratch(bytes); /* too large for the stack; without it a is read where it is */
         if (turns && room) {
             pack_rows(k.a, g->a_row, g->a_col, rows, k.depth, room, ROW_STEP);
             k.a = room, k.a_row = ROW_STEP, k.a_col = 1;

@@ -4,7 +4,7 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "nn/distribution.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <float.h>
 #include <math.h>
 #include <taper/autograd.h>
@@ -515,18 +515,14 @@ tp_distribution *tpi_distribution_of_two(const kind *k, tp_tensor *a, tp_tensor 
 tp_distribution *tpi_distribution_of_one(const kind *k, tp_tensor *a, const char *name, const char *function) {
     return tpi_distribution_floating(a, name, function) ? tpi_distribution_new(k, a, NULL) : NULL;
 }
-#define TWO(function, kind, a, b)                                       \
-    tp_distribution *function(tp_tensor *a, tp_tensor *b) {             \
-        return tpi_distribution_of_two(&kind, a, b, #a, #b, #function); \
-    }
-TWO(tp_distribution_normal, normal, loc, scale)
-TWO(tp_distribution_log_normal, log_normal, loc, scale)
-TWO(tp_distribution_uniform, uniform, low, high)
-TWO(tp_distribution_laplace, laplace, loc, scale)
-TWO(tp_distribution_cauchy, cauchy, loc, scale)
-TWO(tp_distribution_gumbel, gumbel, loc, scale)
-TWO(tp_distribution_gamma, gamma_kind, concentration, rate)
-TWO(tp_distribution_beta, beta, concentration1, concentration0)
+TPI_DISTRIBUTION_OF_TWO(tp_distribution_normal, normal, loc, scale)
+TPI_DISTRIBUTION_OF_TWO(tp_distribution_log_normal, log_normal, loc, scale)
+TPI_DISTRIBUTION_OF_TWO(tp_distribution_uniform, uniform, low, high)
+TPI_DISTRIBUTION_OF_TWO(tp_distribution_laplace, laplace, loc, scale)
+TPI_DISTRIBUTION_OF_TWO(tp_distribution_cauchy, cauchy, loc, scale)
+TPI_DISTRIBUTION_OF_TWO(tp_distribution_gumbel, gumbel, loc, scale)
+TPI_DISTRIBUTION_OF_TWO(tp_distribution_gamma, gamma_kind, concentration, rate)
+TPI_DISTRIBUTION_OF_TWO(tp_distribution_beta, beta, concentration1, concentration0)
 tp_distribution *tp_distribution_half_normal(tp_tensor *scale) {
     return tpi_distribution_of_one(&half_normal, scale, "scale", __func__);
 }

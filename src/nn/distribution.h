@@ -57,6 +57,11 @@ tp_distribution *tpi_distribution_new(const tpi_distribution_kind *k, tp_tensor 
 /* The same of floating parameters that are broadcast to one shape; errors name the function and the argument. */
 tp_distribution *tpi_distribution_of_two(const tpi_distribution_kind *k, tp_tensor *a, tp_tensor *b, const char *name_a,
                                          const char *name_b, const char *function);
+/* Defines a public constructor of two tensors. */
+#define TPI_DISTRIBUTION_OF_TWO(function, kind, a, b)                   \
+    tp_distribution *function(tp_tensor *a, tp_tensor *b) {             \
+        return tpi_distribution_of_two(&kind, a, b, #a, #b, #function); \
+    }
 tp_distribution *tpi_distribution_of_one(const tpi_distribution_kind *k, tp_tensor *a, const char *name,
                                          const char *function);
 /* By probabilities or by logits, of which one is NULL: a becomes the probabilities and b the logits. With event_dims

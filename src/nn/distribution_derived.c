@@ -436,16 +436,12 @@ static const kind chi2 = {.name = "Chi2",
                                       .event_dims = 1};
 
 /* ---- Making ---- */
-#define TWO(function, kind, a, b)                                       \
-    tp_distribution *function(tp_tensor *a, tp_tensor *b) {             \
-        return tpi_distribution_of_two(&kind, a, b, #a, #b, #function); \
-    }
-TWO(tp_distribution_pareto, pareto, scale, alpha)
-TWO(tp_distribution_weibull, weibull, scale, concentration)
-TWO(tp_distribution_kumaraswamy, kumaraswamy, concentration1, concentration0)
-TWO(tp_distribution_inverse_gamma, inverse_gamma, concentration, rate)
-TWO(tp_distribution_fisher_snedecor, fisher_snedecor, df1, df2)
-TWO(tp_distribution_von_mises, von_mises, loc, concentration)
+TPI_DISTRIBUTION_OF_TWO(tp_distribution_pareto, pareto, scale, alpha)
+TPI_DISTRIBUTION_OF_TWO(tp_distribution_weibull, weibull, scale, concentration)
+TPI_DISTRIBUTION_OF_TWO(tp_distribution_kumaraswamy, kumaraswamy, concentration1, concentration0)
+TPI_DISTRIBUTION_OF_TWO(tp_distribution_inverse_gamma, inverse_gamma, concentration, rate)
+TPI_DISTRIBUTION_OF_TWO(tp_distribution_fisher_snedecor, fisher_snedecor, df1, df2)
+TPI_DISTRIBUTION_OF_TWO(tp_distribution_von_mises, von_mises, loc, concentration)
 
 tp_distribution *tp_distribution_half_cauchy(tp_tensor *scale) {
     return tpi_distribution_of_one(&half_cauchy, scale, "scale", __func__);

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "nn/distribution.h"
 #include "nn/transform.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <math.h>
 #include <taper/autograd.h>
 #include <taper/ops.h>

@@ -2,7 +2,7 @@
  * PyTorch's. distribution.c has the frame. */
 #include "nn/distribution.h"
 #include "nn/transform.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <math.h>
 #include <taper/autograd.h>
 #include <taper/ops.h>

@@ -2,7 +2,7 @@
  * the stanza's forward names, found once when the layer is built. The caller's own modules run in a scope, so that what
  * they make on the way is released. */
 #include "nn/layer.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "autograd/glue.h"
 #include "tpi_ops.h"
 

@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "nn/layer.h"
 #include "ops/loss/loss.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <taper/functional.h>
 #include <taper/ops.h>
 

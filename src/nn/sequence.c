@@ -3,7 +3,7 @@
 #include "autograd/glue.h"
 #include "base/memory.h"
 #include "nn/layer.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <taper/ops.h>
 #include <taper/sequence.h>
 

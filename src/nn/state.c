@@ -1,7 +1,7 @@
 /* A module's tensors by name, in PyTorch's order: a module's parameters, then its buffers, then its children. Loading
  * copies into them, or changes nothing and says everything that does not fit. */
 #include "nn/layer.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "autograd/glue.h"
 #include "base/memory.h"
 #include "tpi_ops.h"

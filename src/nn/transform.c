@@ -5,7 +5,7 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "nn/distribution.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <math.h>
 #include <string.h>
 #include <taper/ops.h>

@@ -41,7 +41,7 @@ tp_tensor *tpi_index_data(tp_tensor *index, const char *name) {
                         name, tp_dtype_word((tp_dtype)index->dtype), tp_dtype_name(index->dtype));
     tp_tensor *wide = tpi_as_dtype_data(index, TP_INT64);
     if (!wide) return NULL;
-    return tpi_after(wide, tpi_contiguous_data(wide));
+    return tpi_release_then(wide, tpi_contiguous_data(wide));
 }
 
 bool tpi_index_error(const char *name, int64_t index, int64_t dim, int64_t size) {

@@ -16,7 +16,7 @@ static inline tp_device tpi_device_or_default(tp_device d) { return d.type ? d :
 static inline tp_dtype tpi_dtype_or_default(tp_dtype d) { return d ? d : tp_default_dtype(); }
 
 /* For chains of calls: gives back a temporary and passes the result on. */
-static inline tp_tensor *tpi_after(tp_tensor *temporary, tp_tensor *result) {
+static inline tp_tensor *tpi_release_then(tp_tensor *temporary, tp_tensor *result) {
     tpi_release(temporary);
     return result;
 }

@@ -9,8 +9,8 @@ typedef struct source {
     bool wide;
     int n;
     const tpi_gpu_define *defines;
-    const tpi_prologue *prologue;
-    const tpi_epilogue *epilogue;
+    const tpi_neighbour *prologue;
+    const tpi_neighbour *epilogue;
 } source;
 
 static bool put(tpi_text *t, const void *context) {
@@ -19,7 +19,7 @@ static bool put(tpi_text *t, const void *context) {
     char family[64];
     snprintf(family, sizeof family, "%.*s", (int)strcspn(s->site->file, "."), s->site->file);
     bool ok = tpi_gpu_put_entry(t, family, s->site->kernel);
-    ok = ok && tpi_gpu_put_prologue_program(t, s->prologue) && tpi_gpu_put_epilogue_program(t, s->epilogue);
+    ok = ok && tpi_gpu_put_neighbour_program(t, s->prologue) && tpi_gpu_put_neighbour_program(t, s->epilogue);
     ok = ok && tpi_text_put(t, "#define KERNEL_%s 1\n#define A %s\n#define WIDE %d\n", s->site->kernel,
                             s->wide ? "double" : "float", s->wide);
     ok = ok && tpi_text_put(t,
@@ -39,7 +39,7 @@ static bool put(tpi_text *t, const void *context) {
              tpi_text_put(t, "#define T_%s s_%s\n#define GET_%s get_%s\n#define SET_%s set_%s\n", d->name, type,
                           d->name, type, d->name, type);
     }
-    return ok && tpi_gpu_put_prologue(t, s->prologue) && tpi_gpu_put_epilogue(t, s->epilogue) &&
+    return ok && tpi_gpu_put_neighbour(t, s->prologue) && tpi_gpu_put_neighbour(t, s->epilogue) &&
            tpi_text_put(t, "#include \"%s\"\n", s->site->file);
 }
 
@@ -49,15 +49,15 @@ tpi_gpu_function *tpi_gpu_site_kernel(tp_device device, const tpi_gpu_site *site
 }
 
 tpi_gpu_function *tpi_gpu_site_kernel_with(tp_device device, const tpi_gpu_site *site, bool wide, int n,
-                                           const tpi_gpu_define *defines, const tpi_prologue *prologue,
-                                           const tpi_epilogue *epilogue) {
+                                           const tpi_gpu_define *defines, const tpi_neighbour *prologue,
+                                           const tpi_neighbour *epilogue) {
     uint64_t form = wide ? 0x9e3779b97f4a7c15u
                          : 0xd1b54a32d192ed03u; /* far apart: neighbours would meet again under another dtype */
     for (int i = 0; i < n; i++) {
         form = (form ^ (uint64_t)defines[i].value) * 0xbf58476d1ce4e5b9u;
         form ^= form >> 29;
     }
-    form ^= tpi_gpu_epilogue_form(epilogue) ^ tpi_gpu_prologue_form(prologue);
+    form ^= tpi_gpu_neighbour_form(epilogue) ^ tpi_gpu_neighbour_form(prologue);
     return tpi_gpu_kernel(device, site, form, put, &(source){site, wide, n, defines, prologue, epilogue});
 }
 
@@ -88,7 +88,7 @@ tpi_gpu_rows tpi_gpu_rows_for(tp_device device, int64_t n, int size, uintptr_t a
 tp_tensor *tpi_gpu_laid_out(tp_tensor *t, tp_layout layout) {
     if (tp_is_contiguous_as(t, layout)) return tpi_retain(t);
     tp_tensor *copy = tpi_empty_layout(tpi_shape(t), (tp_dtype)t->dtype, tpi_device(t), layout);
-    return copy && !tpi_copy_data(copy, t) ? tpi_after(copy, NULL) : copy;
+    return copy && !tpi_copy_data(copy, t) ? tpi_release_then(copy, NULL) : copy;
 }
 
 bool tpi_gpu_floats(const tp_tensor *t) {

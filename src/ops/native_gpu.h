@@ -30,8 +30,8 @@ tpi_gpu_function *tpi_gpu_site_kernel(tp_device device, const tpi_gpu_site *site
 
 /* The same for a kernel that has a prologue or an epilogue; NULL: none. */
 tpi_gpu_function *tpi_gpu_site_kernel_with(tp_device device, const tpi_gpu_site *site, bool wide, int n,
-                                           const tpi_gpu_define *defines, const tpi_prologue *prologue,
-                                           const tpi_epilogue *epilogue);
+                                           const tpi_gpu_define *defines, const tpi_neighbour *prologue,
+                                           const tpi_neighbour *epilogue);
 
 /* The arguments of a kernel whose own begin with FAULT (device/gpu/kernels/fault.h): where it notes an index out of
  * range, and for which operator. */

@@ -2,7 +2,7 @@
  * order, and scaling in another. Tensors that are not dense float32 or float64 on the CPU, and other orders of norm, go
  * through the operators, one by one. */
 #include <math.h>
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <taper/autograd.h>
 #include <taper/clip.h>
 #include "autograd/node.h"

@@ -1,7 +1,7 @@
 /* The gradient scaler: one scale, and for each optimiser how far it is between two updates. */
 #include "autograd/glue.h"
 #include "optim/optimiser.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <math.h>
 #include <taper/amp.h>
 #include <taper/ops.h>

@@ -2,7 +2,7 @@
  * recursion applies from the last steps and changes of the gradient without ever forming it. A step works on a copy of
  * the memory and knows where it began: if it fails, parameters and memory are as they were. */
 #include "optim/lbfgs.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "tpi_optimisers.h"
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Optimisers for C programs: objects that hold parameters in groups and their state, and step them by update.c. */
 #include "optim/optimiser.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

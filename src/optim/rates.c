@@ -9,7 +9,7 @@
 #include "autograd/glue.h"
 #include "base/error.h"
 #include "optim/rates.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 
 static const double PI = 3.14159265358979323846;
 typedef const tp_schedule_options *options;

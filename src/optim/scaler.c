@@ -5,7 +5,7 @@
 #include "base/threads.h"
 #include "optim/scaler.h"
 #include "device/device.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 
 enum { CHUNK = 1 << 14 };
 

@@ -1,7 +1,7 @@
 /* Schedules: objects that set the rates of an optimiser's groups. The formulas are rates.c; here are the kinds with
  * their options, and what a step does. Numbers are double throughout, as PyTorch's are Python floats. */
 #include "autograd/glue.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "optim/optimiser.h"
 #include "optim/rates.h"
 #include <math.h>

@@ -6,7 +6,7 @@
  * An element's new value depends on its own numbers alone, so neither threads nor chunks show in the result. Everything
  * that can fail comes before the first write. */
 #include "optim/update.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "base/threads.h"
 #include "device/cpu/convert.h"
 #include "device/cpu/cpu.h"

@@ -176,11 +176,11 @@ tp_tensor *tp_keep(tp_tensor *t) {
 }
 
 tp_tensor *tp_own(tp_tensor *t) {
-    tpi_scope_take(t);
+    tpi_scope_remove(t);
     return t;
 }
 
-void tpi_scope_take(tp_tensor *t) {
+void tpi_scope_remove(tp_tensor *t) {
     struct scopes *s = scopes;
     if (!t || lost || !in_scope(s)) return;
     int64_t mark = s->marks[s->depth - 1], at = s->count - 1;

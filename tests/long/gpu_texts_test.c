@@ -283,10 +283,10 @@ static void folds_of_programs(void **state) {
             .shape = {runs, 32},
             .stride = {{2, 2 * runs}, {1, runs}, {cases[i].x[0], cases[i].x[1]}, {cases[i].y[0], cases[i].y[1]}},
             .dtype = {TP_BFLOAT16, TP_BOOL, TP_FLOAT16, TP_FLOAT32}};
-        tpi_feed feed = {program, &plan, 0, false};
-        tpi_gpu_feed fed = {.feed = NULL};
-        assert_true(tpi_gpu_feed_begin(&fed, &feed));
-        tpi_gpu_feed_settle(&fed, cases[i].vec, false);
+        tpi_fold_prologue feed = {program, &plan, 0, false};
+        tpi_gpu_fold_prologue fed = {.feed = NULL};
+        assert_true(tpi_gpu_fold_prologue_begin(&fed, &feed));
+        tpi_gpu_fold_prologue_settle(&fed, cases[i].vec, false);
         tpi_gpu_axes_form form = {.compute = TPI_F32,
                                   .x = TP_BFLOAT16,
                                   .nout = 1,

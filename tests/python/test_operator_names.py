@@ -2,6 +2,7 @@
 name with a text, lists operators by name, or knows one by its record or kernel (tpi_map_NAME, tpk_NAME,
 == TPI_OPERATOR(NAME)). Calls by name are fine."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -41,6 +42,34 @@ OTHER_MEANINGS = {
     "src/optim/rates.c": {"min", "linear"},  # values of options
     "src/optim/schedule.c": {"mode", "min", "max", "cos", "linear", "abs"},  # options and their values
 }
+
+# Files of the Python package that list operators: what is PyTorch's face, or code for each, and no fact of operators.
+FACES = {
+    "python/taper/_batched.py": "how vmap takes apart operators that have no batch rule, one function each",
+    "python/taper/_c_names.py": "what PyTorch keeps in torch._C._nn",
+    "python/taper/_dispatch/__init__.py": "what aten's schemas take numbers for",
+    "python/taper/_dispatch/_decompositions.py": "what PyTorch takes apart before a handler sees it",
+    "python/taper/_dispatch/_derivatives.py": "the derivatives of aten's overloads",
+    "python/taper/_docs.py": "examples of docstrings",
+    "python/taper/_toplevel.py": "names that torch itself has",
+    "python/taper/distributed/tensor/_rules.py": "functions that plan products and layers, by the operator they plan",
+    "python/taper/distributed/tensor/_views.py": "functions that plan views, by the operator they plan",
+    "python/taper/fx/_naming.py": "the modules under whose names torch.fx writes functions",
+    "python/taper/fx/graph.py": "functions of Python's module operator",
+    "python/taper/jit/_graph.py": "dtypes",
+    "python/taper/masked/__init__.py": "the names of torch.masked",
+    "python/taper/masked/maskedtensor/binary.py": "a public list of PyTorch's",
+    "python/taper/masked/maskedtensor/core.py": "what PyTorch's masked tensors have",
+    "python/taper/masked/maskedtensor/reductions.py": "a public list of PyTorch's",
+    "python/taper/masked/maskedtensor/unary.py": "a public list of PyTorch's",
+    "python/taper/nested/__init__.py": "what PyTorch's nested tensors have",
+    "python/taper/nested/_strided.py": "what PyTorch's nested tensors have",
+    "python/taper/nn/functional.py": "in-place functions of nn.functional",
+    "python/taper/sparse/_operators.py": "what PyTorch's sparse tensors have",
+    "python/taper/storage.py": "dtypes",
+    "python/taper/utils/flop_counter.py": "what PyTorch counts",
+}
+MANY = 8  # so many operators' names in one list of Python's are a list of operators
 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 # The text "..." as an argument of a comparison, and texts between the braces of a list.
@@ -98,6 +127,29 @@ def test_no_operator_is_known_by_its_name():
     assert not offences, "say it in the operator's stanza:\n" + "\n".join(offences)
 
 
+def listed(code, operators):
+    """The longest list, tuple, set, dict or text of words whose words are mostly operators' names: how many are."""
+    most = 0
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+            words = [item.value for item in node.elts if isinstance(item, ast.Constant)]
+        elif isinstance(node, ast.Dict):
+            words = [key.value for key in node.keys if isinstance(key, ast.Constant)]
+        else:
+            words = node.value.split() if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+        known = [word for word in words if isinstance(word, str) and word.split(".")[0] in operators]
+        most = max(most, len(known) if 2 * len(known) >= len(words) else 0)
+    return most
+
+
+def test_python_lists_no_operators():
+    operators = operator_names()
+    package = sorted((ROOT / "python/taper").rglob("*.py"))
+    lists = {str(path.relative_to(ROOT)) for path in package if listed(path.read_text(), operators) >= MANY}
+    assert lists - set(FACES) == set(), "say it in the operators' stanzas"
+    assert set(FACES) - lists == set(), "these list none any more"
+
+
 def test_the_test_finds_names():
     operators = operator_names()
     assert names_in('if (!strcmp(op->name, "softmax")) return 1;', operators) == {"softmax"}
@@ -110,3 +162,6 @@ def test_the_test_finds_names():
     assert names_in("return op == TPI_OPERATOR(softmax);", operators) == {"softmax"}
     assert names_in("return tpi_map_settle(map, in) && TPI_OPERATOR(copy)->name;", operators) == set()
     assert names_in('return tpy_call_name("copy_", args, 2, NULL); /* strcmp(name, "add") */', operators) == set()
+    assert listed('CHEAP = "abs neg exp log sin cos tan sqrt".split()', operators) == 8
+    assert listed('RULES = {"abs": 1, "neg": 2, "spam": 3}', operators) == 2
+    assert listed('"""How to add and mul, in plain words that are no list of any kind."""', operators) == 0

@@ -1,6 +1,7 @@
 /* Facts about an operator that other parts of the library ask for: the words `draws`, `cost`, `gain`, `dynamic_shape`,
- * `writes`, `copies`, `adds`, `from_host`, `index`, `named_tuple`, `numbers_first`, `accepts_number` and `symbol` of a
- * stanza, and the members of tp_operator that hold them. docs/tables.md has their meaning. */
+ * `elementwise`, `linear`, `along`, `parts`, `shape_from`, `writes`, `copies`, `adds`, `from_host`, `index`,
+ * `named_tuple`, `numbers_first`, `accepts_number` and `symbol` of a stanza, and the members of tp_operator that hold
+ * them. docs/tables.md has their meaning. */
 #include "facts.h"
 #include <string.h>
 
@@ -79,6 +80,8 @@ static unsigned parse_arguments(const op *o, const char *s, place at) {
     return mask;
 }
 
+bool has_neighbours(const op *o) { return o->prologue || o->epilogue; }
+
 static void parse_epilogue(op *o, const char *s, place at) {
     const char *name = spaces(s);
     size_t n = strcspn(name, " \n");
@@ -88,10 +91,79 @@ static void parse_epilogue(op *o, const char *s, place at) {
     end_of_line(name + n, at);
 }
 
+/* elementwise, elementwise same, elementwise reduced */
+static void parse_elementwise(op *o, const char *s, place at) {
+    o->elementwise = starts(&s, "same") ? ELEMENTWISE_SAME : starts(&s, "reduced") ? ELEMENTWISE_REDUCED : ELEMENTWISE;
+    if (o->elementwise == ELEMENTWISE_REDUCED && find_arg(o, "reduction") < 0)
+        fail(at, "%s has no argument 'reduction'", o->name);
+    end_of_line(s, at);
+}
+
+/* linear a b: in a and b together. A further line is a further group. */
+static void parse_linear(op *o, const char *s, place at) {
+    text groups = {0};
+    if (o->linear) put(&groups, "%s, ", o->linear);
+    for (int n = 0; *(s = spaces(s)); n++) put(&groups, "%s%s", n ? " " : "", o->args[argument(o, &s, at)].name);
+    if (!groups.n) fail(at, "expected arguments after 'linear'");
+    o->linear = groups.s;
+}
+
+/* along all, along DIM, along DIM gone, along DIM keep KEEPDIM */
+static void parse_along(op *o, const char *s, place at) {
+    if (starts(&s, "all")) {
+        o->along = "all";
+        end_of_line(s, at);
+        return;
+    }
+    const char *dim = o->args[argument(o, &s, at)].name;
+    if (starts(&s, "gone"))
+        o->along = format("%s gone", dim);
+    else if (starts(&s, "keep"))
+        o->along = format("%s keep %s", dim, o->args[argument(o, &s, at)].name);
+    else
+        o->along = format("%s", dim);
+    end_of_line(s, at);
+}
+
+static void parse_parts(op *o, const char *s, place at) {
+    static const char *const words[] = {"sum", "avg", "max", "min", "product", NULL};
+    if (starts(&s, "norm")) {
+        o->parts = format("norm %s", o->args[argument(o, &s, at)].name);
+        end_of_line(s, at);
+        return;
+    }
+    o->parts = word(&s);
+    int i = 0;
+    while (words[i] && strcmp(words[i], o->parts)) i++;
+    if (!words[i]) fail(at, "expected 'parts' sum, avg, max, min, product or norm ARG, found '%s'", o->parts);
+    end_of_line(s, at);
+}
+
+/* How results depend on elements, dims and sums of their arguments. */
+static bool parse_dependence(op *o, const char *s, place at) {
+    if (starts(&s, "elementwise"))
+        parse_elementwise(o, s, at);
+    else if (starts(&s, "linear"))
+        parse_linear(o, s, at);
+    else if (starts(&s, "along"))
+        parse_along(o, s, at);
+    else if (starts(&s, "parts"))
+        parse_parts(o, s, at);
+    else if (starts(&s, "shape_from")) {
+        o->shape_from = argument(o, &s, at) + 1;
+        end_of_line(s, at);
+    } else
+        return false;
+    return true;
+}
+
 bool parse_fact(op *o, const char *s, place at) {
     if (starts(&s, "draws")) {
         o->draws = true;
-        end_of_line(s, at);
+        if (starts(&s, "by"))
+            o->draws_by = parse_arguments(o, s, at);
+        else
+            end_of_line(s, at);
     } else if (starts(&s, "dynamic_shape"))
         parse_dynamic_shape(o, s, at);
     else if (starts(&s, "writes"))
@@ -128,7 +200,7 @@ bool parse_fact(op *o, const char *s, place at) {
     } else if (starts(&s, "symbol"))
         o->symbol = copy_n(s, strcspn(s, " \n"));
     else
-        return false;
+        return parse_dependence(o, s, at);
     return true;
 }
 
@@ -148,7 +220,21 @@ static bool body_draws(const op *o) {
     return false;
 }
 
+/* What a batch shows (derive_batch has run), and what folds and scans say of their dims. */
+static void derive_dependence(op *o) {
+    if (!o->elementwise && o->batch && !strcmp(o->batch, "each")) o->elementwise = ELEMENTWISE;
+    if (o->elementwise == ELEMENTWISE_SAME && !o->linear) o->linear = o->args[0].name;
+    if (o->along || (o->kind != K_FOLD && o->kind != K_SCAN)) return;
+    if (o->kind == K_SCAN)
+        o->along = o->over;
+    else if (!o->over)
+        o->along = "all";
+    else
+        o->along = o->keep ? format("%s keep %s", o->over, o->keep) : format("%s gone", o->over);
+}
+
 void derive_facts(void) {
+    for (int i = 0; i < nops; i++) derive_dependence(ops[i]);
     for (int i = 0; i < nops; i++)
         for (int a = 0; a < ops[i]->nargs; a++) ops[i]->draws |= ops[i]->args[a].type == T_GENERATOR;
     for (bool more = true; more;) { /* compositions of compositions */
@@ -164,6 +250,10 @@ void derive_facts(void) {
             fail(ops[i]->at, "%s: 'copies' is for one map alone", ops[i]->name);
         if (ops[i]->adds && (ops[i]->kind != K_MAP || adding++))
             fail(ops[i]->at, "%s: 'adds' is for one map alone", ops[i]->name);
+        if (has_neighbours(ops[i]) && (ops[i]->kind != K_NATIVE || ops[i]->nresults < 2 || !ops[i]->gpu))
+            fail(ops[i]->at, "%s: 'prologue' and 'epilogue' are for natives with a gpu line and several results",
+                 ops[i]->name);
+        if (ops[i]->parts && !ops[i]->along) fail(ops[i]->at, "%s: 'parts' says nothing without 'along'", ops[i]->name);
     }
 }
 
@@ -251,6 +341,8 @@ void write_facts(text *t, const op *o) {
     put(t, "    return %s;\n}\n", value);
 }
 
+static const char *text_or_null(const char *s) { return s ? c_string(s) : "NULL"; }
+
 char *fact_members(const op *o) {
     static const char *const dynamic[] = {"NEVER", "ALWAYS", "UNLESS", "MASKS"};
     text t = {0};
@@ -263,8 +355,12 @@ char *fact_members(const op *o) {
     put(&t, ".writes = %u, .writes_when = %d, ", written, written ? o->writes_when : -1);
     put(&t, ".cost = %s, .cost_each = %.17g, ", o->cost ? format("cost_%s", o->cname) : "NULL", o->cost_each);
     put(&t, ".named_tuple = %s, .numbers_first = %s, ", o->named_tuple ? "true" : "false",
-        o->numbers_first ? c_string(o->numbers_first) : "NULL");
-    put(&t, ".accepts_number = %d, .symbol = %s, ", o->accepts_number, o->symbol ? c_string(o->symbol) : "NULL");
-    put(&t, ".gain = %s", o->gain ? format("gain_%s", o->cname) : "NULL");
+        text_or_null(o->numbers_first));
+    put(&t, ".accepts_number = %d, .symbol = %s, ", o->accepts_number, text_or_null(o->symbol));
+    put(&t, ".gain = %s, ", o->gain ? format("gain_%s", o->cname) : "NULL");
+    put(&t, ".elementwise = %d, .shape_from = %d, .draws_by = %u, ", (int)o->elementwise, o->shape_from - 1,
+        o->draws_by);
+    put(&t, ".linear = %s, .along = %s, .parts = %s", text_or_null(o->linear), text_or_null(o->along),
+        text_or_null(o->parts));
     return t.s;
 }

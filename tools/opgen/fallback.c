@@ -50,7 +50,8 @@ static char *gpu_prototype(const op *o) {
     if (inplace) return format("tpi_served %s(%s)", o->gpu, p);
     if (o->plain) return format("tpi_served %s(%s%s%s *out)", o->gpu, p, comma, plain_c(o));
     if (handover_of(o) == A_LIST) return format("tpi_served %s(%s%stp_tensors *result)", o->gpu, p, comma);
-    return format("tpi_served %s(%s%stp_tensor **result)", o->gpu, p, comma);
+    return format("tpi_served %s(%s%stp_tensor **result%s)", o->gpu, p, comma,
+                  has_neighbours(o) ? ", tpi_neighbours *neighbours" : "");
 }
 
 /* The call by kernels, where the device has them. */
@@ -62,7 +63,8 @@ static void write_gpu_call(text *t, const op *o, const char *args, const char *f
         put(t, "    %smade = e.kernels ? %s(%s) : %s;\n", types[h], o->gpu, args, none[h]);
         put(t, "    tpi_served served = tpi_serve_if(made%s);\n", h == A_LIST ? ".v" : "");
     } else if (h == BY_ARGUMENTS) {
-        put(t, "    tpi_served served = e.kernels ? %s(%s) : TPI_DECLINED;\n", o->gpu, args);
+        put(t, "    tpi_served served = e.kernels ? %s(%s%s) : TPI_DECLINED;\n", o->gpu, args,
+            has_neighbours(o) ? ", neighbours" : "");
     } else {
         put(t, "    %smade = %s;\n", types[h], none[h]);
         put(t, "    tpi_served served = e.kernels ? %s(%s%s&made) : TPI_DECLINED;\n", o->gpu, args, *args ? ", " : "");
@@ -92,7 +94,9 @@ void write_fallback(text *t, const op *o) {
     if (o->gpu && !serves_everywhere(o)) put(t, "%s;\n", gpu_prototype(o));
     op helper = *o;
     helper.function = format("fallback_%s", o->cname);
-    put(t, "static %s {\n%s", function_prototype(&helper), copies.s);
+    char *opening = function_prototype(&helper);
+    if (has_neighbours(o)) opening = format("%.*s, tpi_neighbours *neighbours)", (int)strlen(opening) - 1, opening);
+    put(t, "static %s {\n%s", opening, copies.s);
     put(t, "    void *const places[] = {%s};\n    tpi_fallback e;\n", places.s);
     put(t, "    if (!tpi_fallback_begin(&e, TPI_OPERATOR(%s), %s, places)) return %s;\n", o->cname,
         inplace ? "true" : "false", failure);
@@ -110,5 +114,8 @@ void write_fallback(text *t, const op *o) {
 
 char *native_call(const op *o, const char *args, const char *self) {
     if (!has_place(o)) return format("%s(%s)", o->function, args);
+    if (has_neighbours(o))
+        return format("(%s ? %s(%s) : fallback_%s(%s, neighbours))", on_cpu(o, self), o->function, args, o->cname,
+                      args);
     return format("(%s ? %s : fallback_%s)(%s)", on_cpu(o, self), o->function, o->cname, args);
 }

@@ -74,7 +74,8 @@ const char *plain_c(const op *o) {
 }
 
 /* A function's prototype, without the closing semicolon: of the operator's form with the suffix "", "_" or "_out". An
- * operator's form is two functions: tpo_NAME, which everybody calls, and inner_NAME, which does the work. */
+ * operator's form is two functions: tpo_NAME, which everybody calls, and inner_NAME, which does the work. Where a graph
+ * may hand over neighbours, tpo_NAME calls enter_NAME without any. */
 static char *prototype(const op *o, const char *prefix, const char *suffix) {
     bool functional = !*suffix, inplace = !strcmp(suffix, "_");
     char *p = parameters(o, inplace), *name = format("%s%s%s", prefix, o->cname, suffix);
@@ -82,6 +83,8 @@ static char *prototype(const op *o, const char *prefix, const char *suffix) {
     if (inplace) return format("tp_tensor *%s(%s)", name, p);
     if (!functional) return format("tp_tensor *%s(tp_tensor *out_%s%s)", name, comma, p);
     if (o->plain) return format("bool %s(%s%s%s *out)", name, p, comma, plain_c(o));
+    if (has_neighbours(o) && strcmp(prefix, "tpo_"))
+        return format("bool %s(%s%stp_tensor **out, tpi_neighbours *neighbours)", name, p, comma);
     if (o->nresults > 1) return format("bool %s(%s%stp_tensor **out)", name, p, comma);
     if (o->results[0].type == T_TENSORS) return format("tp_tensors %s(%s)", name, o->nargs ? p : "void");
     return format("tp_tensor *%s(%s)", name, o->nargs ? p : "void");
@@ -267,7 +270,12 @@ static void write_entry(text *t, const op *o, const char *suffix) {
         put(&args, o->nargs ? ", out" : "out");
         put(&plain, o->nargs ? ", out" : "out");
     }
-    put(t, "%s {\n    if (__builtin_expect((tpi_detours%s) | tpi_marks_alive(), 0)) {\n", prototype(o, "tpo_", suffix),
+    if (has_neighbours(o)) {
+        put(&args, ", neighbours");
+        put(&plain, ", neighbours");
+    }
+    put(t, "%s {\n    if (__builtin_expect((tpi_detours%s) | tpi_marks_alive(), 0)) {\n",
+        has_neighbours(o) ? format("static %s", prototype(o, "enter_", suffix)) : prototype(o, "tpo_", suffix),
         o->autocast ? ""
         : step      ? " & (TPI_WATCHED | TPI_RECORDED)"
                     : " & TPI_WATCHED");
@@ -302,6 +310,8 @@ static void write_entry(text *t, const op *o, const char *suffix) {
     else
         put(t, "        return tpi_detour_wrote(&detour, given);\n    }\n");
     put(t, "    return inner_%s%s(%s);\n}\n\n", o->cname, suffix, plain.s);
+    if (has_neighbours(o))
+        put(t, "%s { return enter_%s(%s, out, NULL); }\n\n", prototype(o, "tpo_", ""), o->cname, arguments(o));
 }
 
 /* A check's message as a format: {x.dtype} is PyTorch's word for a tensor's dtype, {x.shape} its sizes, {n} an int;
@@ -842,8 +852,8 @@ text write_glue(const char *family) {
     put(&t, "#pragma GCC diagnostic ignored \"-Wunused-parameter\" /* not every form of an operator reads every "
             "argument */\n");
     put(&t,
-        "#include \"dispatch/detour.h\"\n#include \"autograd/glue.h\"\n#include \"tensor/given.h\"\n#include "
-        "\"dispatch/cost.h\"\n#include "
+        "#include \"dispatch/detour.h\"\n#include \"autograd/glue.h\"\n#include \"tensor/check_arguments.h\"\n#include "
+        "\"dispatch/cost.h\"\n#include \"device/epilogue.h\"\n#include "
         "\"device/cpu/isa.h\"\n#include \"tpi_ops.h\"\n#include \"tpi_registers.h\"\n#include <math.h>\n#include "
         "<taper/%s%s.h>\n\n",
         strcmp(family, "layers") ? "ops_" : "", family);

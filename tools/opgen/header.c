@@ -276,7 +276,8 @@ void write_taken_options(text *t, const op *o) {
     put(t, "};\n    if (options) tpi_take_options(&o_, sizeof o_, options, options->size);\n");
 }
 
-/* What src/tensor/given.h asks of an argument before anything looks at it; NULL: nothing can be wrong with it. */
+/* What src/tensor/check_arguments.h asks of an argument before anything looks at it; NULL: nothing can be wrong with
+ * it. */
 static char *soundness(type y, bool optional, const char *c, const char *name) {
     switch (y) {
     case T_TENSOR:

@@ -10,7 +10,7 @@ void write_constructor_header(text *t, const op *o);
 void write_constructor_cpp(text *t, const op *o);
 char *constructor_declaration(const op *o);
 char *constructor_argument(const arg *a);
-/* A condition in C: the arguments can be looked at (src/tensor/given.h). */
+/* A condition in C: the arguments can be looked at (src/tensor/check_arguments.h). */
 char *sound_arguments(const op *o, bool inplace);
 void write_taken_options(text *t, const op *o);
 void write_boxed(text *t, const char *family); /* registry.c */

@@ -258,6 +258,10 @@ typedef struct op {
     int prologue; /* 1 + the argument whose elements such a kernel may compute as it reads them */
     int epilogue; /* 1 + the result whose elements a GPU's kernel may compute on as it writes them */
     char *symbol;
+    enum { ELEMENTWISE_NO, ELEMENTWISE, ELEMENTWISE_SAME, ELEMENTWISE_REDUCED } elementwise;
+    int shape_from;               /* 1 + the argument whose shape, and none of whose elements, the results have */
+    unsigned draws_by;            /* mask of the tensors that give the distribution */
+    char *linear, *along, *parts; /* as in tp_operator; NULL: not said */
     /* The register machine: registers.c */
     bool registers;
     int registers_when;                /* only where this argument is 1; -1: always */
@@ -293,7 +297,8 @@ extern int nops;
 void read_table(const char *path);
 op *add_op(const char *signature, const char *family, place at);
 void parse_signature(op *o, const char *s);
-void check_operators(void); /* after all tables are read */
+void check_operators(void);       /* after all tables are read */
+bool has_neighbours(const op *o); /* its GPU function is told of the maps before and behind it (device/epilogue.h) */
 void parse_batch(op *o, const char *s, place at);
 void derive_batch(void); /* after all tables are read and sorted */
 op *find_op(const char *name);

@@ -25,7 +25,26 @@ static char *names(const op *o) {
     return t.s;
 }
 
+/* The boxed call of an operator whose GPU function is told of its neighbours, and the one without any. */
+static void write_invoke_with(text *t, const op *o) {
+    put(t, "bool tpi_invoke_with_%s(const tp_value *args, tp_value *results, tpi_neighbours *neighbours) {\n",
+        o->cname);
+    unbox(t, o, false);
+    put(t, "    tp_tensor *out_[%d] = {NULL};\n    if (!enter_%s(%s, out_, neighbours)) return false;\n", o->nresults,
+        o->cname, names(o));
+    put(t, "    for (int i = 0; i < %d; i++) results[i] = tp_value_tensor(out_[i]);\n    return true;\n}\n",
+        o->nresults);
+    put(t,
+        "static bool invoke_%s(const tp_value *args, tp_value *results) { return tpi_invoke_with_%s(args, results, "
+        "NULL); }\n",
+        o->cname, o->cname);
+}
+
 static void write_invoke(text *t, const op *o) {
+    if (has_neighbours(o)) {
+        write_invoke_with(t, o);
+        return;
+    }
     put(t, "static bool invoke_%s(const tp_value *args, tp_value *results) {\n    (void)args;\n", o->cname);
     unbox(t, o, false);
     char *a = names(o);
@@ -113,12 +132,16 @@ text write_registry(void) {
             n++;
         }
     put(&t, "};\nconst int64_t tpi_operator_total = %d;\n", n);
+    for (int i = 0; i < nops; i++)
+        if (has_neighbours(ops[i]))
+            put(&t, "bool tpi_invoke_with_%s(const tp_value *, tp_value *, tpi_neighbours *);\n", ops[i]->cname);
     put(&t, "const tpi_kernel_facts tpi_kernel_facts_list[] = {\n");
     for (int i = 0; i < nops; i++)
-        if (ops[i]->prologue || ops[i]->epilogue || ops[i]->any_float)
-            put(&t, "    {&tpi_operator_%s, %d, %d, %u},\n", ops[i]->cname, ops[i]->prologue - 1, ops[i]->epilogue - 1,
-                ops[i]->any_float);
-    put(&t, "    {NULL, 0, 0, 0}\n};\n");
+        if (has_neighbours(ops[i]) || ops[i]->any_float)
+            put(&t, "    {&tpi_operator_%s, %d, %d, %u, %s},\n", ops[i]->cname, ops[i]->prologue - 1,
+                ops[i]->epilogue - 1, ops[i]->any_float,
+                has_neighbours(ops[i]) ? format("tpi_invoke_with_%s", ops[i]->cname) : "NULL");
+    put(&t, "    {NULL, 0, 0, 0, NULL}\n};\n");
     for (kind k = K_MAP; k <= K_SCAN; k++) {
         for (int i = 0; i < nops; i++)
             if (ops[i]->kind == k)

@@ -555,7 +555,9 @@ static void parse_line(op *o, const char *s, place at) {
              "writes, registers, dtype, types, grad, nondiff, todo, node, "
              "forms, overlap, lazy, marks, names, autocast, batch, arg, cname, check, internal, draws, cost, gain, "
              "dynamic_shape, "
-             "from_host, index, any_float, prologue, epilogue, named_tuple, numbers_first, accepts_number, symbol, "
+             "elementwise, linear, along, parts, shape_from, from_host, index, any_float, prologue, epilogue, "
+             "named_tuple, "
+             "numbers_first, accepts_number, symbol, "
              "sample or "
              "error",
              s);

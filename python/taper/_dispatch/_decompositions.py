@@ -30,6 +30,7 @@ def function(*names):
 
 
 # ---- Other names of the same ----
+# By aten's names: these are the overloads that PyTorch takes apart before a handler sees them.
 _SAME = {
     "multiply": "mul",
     "subtract": "sub",

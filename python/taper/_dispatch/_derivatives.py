@@ -11,7 +11,8 @@ import taper
 
 aten = taper.ops.aten
 
-# Operators whose results have no gradient.
+# Operators whose results have no gradient, by aten's names: what a handler sees are aten's overloads, of which some are
+# no operators here, and the formulas below are aten's too.
 WITHOUT = frozenset(
     """detach detach_ ones_like zeros_like empty_like full_like rand_like randn_like randint_like new_zeros new_ones
     new_empty new_full new_empty_strided

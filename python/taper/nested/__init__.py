@@ -17,15 +17,11 @@ _AS_VALUES = frozenset(
         "get_device"
     ).split()
 )
+# Element by element, and no operators of the table: Python's own methods, and functions over several operators.
 _BY_ELEMENT = frozenset(
-    """add sub mul div add_ sub_ mul_ div_ neg abs exp log sqrt sin cos tanh sigmoid relu relu_ gelu silu leaky_relu elu
-    dropout clamp pow square to float double half bfloat16 long int
-    bool cpu cuda clone type_as relu6 hardtanh hardsigmoid hardswish celu mish selu softplus softsign logsigmoid
-    tanhshrink softshrink hardshrink threshold rrelu mvlgamma char byte short
-    cfloat cdouble clip xlogy fix absolute negative positive relu6_ nan_to_num requires_grad_ __add__ __radd__ __sub__
-    __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __pow__ __neg__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__
-    __itruediv__ __imul__ __iadd__ __isub__ eq ne lt le gt ge logical_not
-    isnan masked_fill where zeros_like ones_like rand_like randn_like empty_like fill_ zero_""".split()
+    """dropout rrelu mvlgamma relu6 relu6_ to cpu cuda requires_grad_ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__
+    __truediv__ __rtruediv__ __pow__ __neg__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __itruediv__ __imul__ __iadd__
+    __isub__ empty_like""".split()
 )
 _BY_ROW = frozenset("linear layer_norm rms_norm embedding matmul __matmul__".split())  # along the last dim
 _LAST_DIM = frozenset("softmax log_softmax sum mean amax amin argmax argmin logsumexp std var".split())
@@ -258,11 +254,12 @@ def _beside_dense(func, first, args, kwargs):
 
 
 def _by_element(name):
-    """Is it an operator by element? The table's maps are."""
-    if name in _BY_ELEMENT:
-        return True
+    """Does it work element by element, or give new elements? The stanzas say so."""
     base = name[:-1] if name.endswith("_") and not name.endswith("__") else name
-    return base in _C._functions and _C._operator_kind(base) == "map"
+    if name in _BY_ELEMENT or not _C._operator_kind(base):
+        return name in _BY_ELEMENT
+    facts = _C._operator_facts(base)
+    return facts["elementwise"] in ("each", "same") or facts["shape_from"] is not None
 
 
 def _inside(argument, first):

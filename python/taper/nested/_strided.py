@@ -9,6 +9,7 @@ from taper import _C
 from taper._C import Tensor
 from taper.overrides import DisableTorchFunctionSubclass
 
+# The names of this file are what PyTorch's nested tensors of the strided layout have; others it refuses, and so do we.
 _AS_BUFFER = frozenset(
     """__get__ __set__ numel nelement is_floating_point is_complex element_size register_hook retain_grad backward
     __hash__ get_device data_ptr requires_grad_

@@ -77,7 +77,7 @@ class TableOptimizer(Optimizer):
             with taper.enable_grad():
                 step(self)
         elif _sparse_gradients:
-            from taper.sparse._rows import step
+            from taper.sparse._embedding_gradients import step
 
             step(self, lambda: _C._optimiser_step(self._kind, self.param_groups, self.state))
         else:

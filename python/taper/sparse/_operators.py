@@ -13,7 +13,8 @@ _AS_VALUES = frozenset(
     element_size
     register_post_accumulate_grad_hook __hash__ _is_view is_pinned is_shared is_conj is_neg""".split()
 )
-# Element by element with f(0) = 0: on values, which must be whole sums unless f is linear.
+# Element by element with f(0) = 0: on values, which must be whole sums unless f is linear. These are the ones that
+# PyTorch has for sparse tensors; others it refuses, and so do we.
 _LINEAR = frozenset("neg negative positive contiguous real imag conj conj_physical resolve_conj resolve_neg".split())
 _MAPS = frozenset(
     """abs absolute sqrt square sin tan asin atan sinh tanh asinh atanh arcsin arctan arcsinh arctanh sign sgn relu

@@ -22,8 +22,8 @@ static bool continues(const tpi_axes *a, int inner, int outer, int nout) {
     return true;
 }
 
-void tpi_axes_take(tpi_axes *a, const tp_tensor *x, int nout, tp_tensor *const *outs, const bool *mask, bool which,
-                   bool in_order) {
+void tpi_axes_select(tpi_axes *a, const tp_tensor *x, int nout, tp_tensor *const *outs, const bool *mask, bool which,
+                     bool in_order) {
     a->ndim = 0;
     a->total = 1;
     int before = 0; /* dims taken that come before d: d's place in a result that has only these */

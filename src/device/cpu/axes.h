@@ -17,8 +17,8 @@ typedef struct tpi_axes {
 /* The dims of x where mask[d] == which. Results either have all of x's dims, or only those that are taken here.
  * in_order keeps the tensor's own order (the last dim fastest); otherwise the dim with the smallest stride is fastest.
  */
-void tpi_axes_take(tpi_axes *a, const tp_tensor *x, int nout, tp_tensor *const *outs, const bool *mask, bool which,
-                   bool in_order);
+void tpi_axes_select(tpi_axes *a, const tp_tensor *x, int nout, tp_tensor *const *outs, const bool *mask, bool which,
+                     bool in_order);
 static inline tpi_walk tpi_axes_walk(const tpi_axes *a) { return (tpi_walk){a->ndim, a->size, a->x}; }
 
 /* Columns that stand side by side along the fastest kept axis. */

@@ -269,7 +269,7 @@ static void fold_chunk(int64_t chunk, void *context) {
     int64_t first = chunk * job->per_chunk,
             end = first + job->per_chunk < job->units ? first + job->per_chunk : job->units;
     _Alignas(64) char stack[TPI_SCRATCH_STACK];
-    char *room = tpi_scratch_take(&job->scratch, stack);
+    char *room = tpi_scratch_acquire(&job->scratch, stack);
     fold_scratch s = lay_out(job, room);
     if (s.fed) {
         tpi_program_begin(job->feed, &s.fed->program);
@@ -282,7 +282,7 @@ static void fold_chunk(int64_t chunk, void *context) {
         else
             fold_unit(job, unit, &s);
     }
-    tpi_scratch_give(&job->scratch, room);
+    tpi_scratch_release(&job->scratch, room);
     if (job->pieces == 1 || job->joined == 1) return;
     tpi_columns c = tpi_columns_at(&job->kept, job->x, job->op->nout, job->outs, job->width, first / job->pieces);
     merge_pieces(job, &c, first % job->pieces, end - first, 1);
@@ -295,9 +295,9 @@ static void merge_block(int64_t block, void *context) {
     char *state[TPI_STATES];
     tpi_states_of(&job->states, &c, 0, state);
     _Alignas(64) char stack[TPI_SCRATCH_STACK];
-    char *room = tpi_scratch_take(&job->scratch, stack);
+    char *room = tpi_scratch_acquire(&job->scratch, stack);
     finish(job, &c, state, lay_out(job, room).out);
-    tpi_scratch_give(&job->scratch, room);
+    tpi_scratch_release(&job->scratch, room);
 }
 
 static void choose_cut(fold_job *job) {
@@ -325,8 +325,8 @@ static void choose_cut(fold_job *job) {
 }
 
 static bool take_axes(fold_job *job, const bool *reduced) {
-    tpi_axes_take(&job->kept, job->x, job->op->nout, job->outs, reduced, false, false);
-    tpi_axes_take(&job->reduced, job->x, 0, job->outs, reduced, true, job->op->uses_index);
+    tpi_axes_select(&job->kept, job->x, job->op->nout, job->outs, reduced, false, false);
+    tpi_axes_select(&job->reduced, job->x, 0, job->outs, reduced, true, job->op->uses_index);
     if (job->kept.total == 0) return false;
     choose_cut(job);
     return true;
@@ -334,7 +334,7 @@ static bool take_axes(fold_job *job, const bool *reduced) {
 
 /* What is taken of x does not lie in the program's order: it is made as a whole, in memory of its own where x has none.
  */
-static bool make_first(fold_job *job, const tpi_feed *feed) {
+static bool make_first(fold_job *job, const tpi_fold_prologue *feed) {
     tp_tensor *x = feed->has_memory ? tpi_retain(job->x)
                                     : tpi_empty_strided(tpi_shape(job->x), tpi_strides(job->x), (tp_dtype)job->x->dtype,
                                                         (tp_device){TP_CPU, 0});
@@ -362,7 +362,7 @@ static bool run_fold(fold_job *job) {
 }
 
 bool tpi_cpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
-                      tpi_ctype compute, const tpi_param *params, const tpi_feed *feed) {
+                      tpi_ctype compute, const tpi_param *params, const tpi_fold_prologue *feed) {
     fold_job job = {.op = op, .params = params, .x = x, .outs = outs, .type = tpi_ctype_dtype(compute)};
     job.kernel = op->fn[tpi_cpu_isa] ? &op->fn[tpi_cpu_isa][compute] : NULL;
     if (!job.kernel || !job.kernel->start)

@@ -132,7 +132,7 @@ static void map_chunk(int64_t chunk, void *context) {
         return;
     }
     _Alignas(64) char stack[TPI_SCRATCH_STACK];
-    map_scratch s = {.block = tpi_scratch_take(&job->scratch, stack)};
+    map_scratch s = {.block = tpi_scratch_acquire(&job->scratch, stack)};
     int64_t at = chunk * TPI_CHUNK, end = at + TPI_CHUNK < p->numel ? at + TPI_CHUNK : p->numel;
     bool long_runs = !job->all_packed && p->ndim && p->shape[0] >= LONG_RUN;
     while (at < end) {
@@ -154,7 +154,7 @@ static void map_chunk(int64_t chunk, void *context) {
         at += n;
     }
     if (job->stream) TPI_ISA_PICK(tpi_stream_end)();
-    tpi_scratch_give(&job->scratch, s.block);
+    tpi_scratch_release(&job->scratch, s.block);
 }
 
 /* ---- Elements of 8 and 16 bits ---- */

@@ -441,11 +441,11 @@ typedef struct program_loop {
 static void program_chunk(int64_t chunk, void *context) {
     const program_loop *loop = context;
     const program_job *job = &loop->job;
-    program_scratch *s = tpi_scratch_take(&loop->scratch, NULL);
+    program_scratch *s = tpi_scratch_acquire(&loop->scratch, NULL);
     tpi_program_begin(job, s);
     int64_t at = chunk * TPI_CHUNK, end = at + TPI_CHUNK < job->plan->numel ? at + TPI_CHUNK : job->plan->numel;
     tpi_program_range(job, s, at, end, NULL);
-    tpi_scratch_give(&loop->scratch, s);
+    tpi_scratch_release(&loop->scratch, s);
 }
 
 /* What is known of each operand once and for all. */

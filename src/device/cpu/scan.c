@@ -1,9 +1,9 @@
 /* The driver of scans along one dim. Columns are the other dims; a column is scanned alone where its elements lie
- * together
- * (`inner`), and many side by side where columns do (`outer`). A few long columns are cut into pieces of a fixed
- * length: the totals of pieces, their running merge, then each piece from the state before it. That goes group by group
- * of pieces, so that the second pass finds the first one's elements in the caches. Whether and where to cut depends on
- * shapes alone, and so do the bits. */
+ * together (`inner`), and many side by side where columns do (`outer`).
+ *
+ * A few long columns are cut into pieces of a fixed length: the totals of pieces, their running merge, then each piece
+ * from the state before it. That goes group by group of pieces, so that the second pass finds the first one's elements
+ * in the caches. Whether and where to cut depends on shapes alone, and so do the bits. */
 #include "base/scratch.h"
 #include "base/threads.h"
 #include "device/cpu/axes.h"
@@ -132,13 +132,13 @@ static void scan_chunk(int64_t chunk, void *context) {
     int64_t pieces = job->last - job->first, units = job->blocks * pieces;
     int64_t unit = chunk * job->per_chunk, end = unit + job->per_chunk < units ? unit + job->per_chunk : units;
     _Alignas(64) char stack[TPI_SCRATCH_STACK];
-    char *room = tpi_scratch_take(&job->scratch, stack);
+    char *room = tpi_scratch_acquire(&job->scratch, stack);
     scan_scratch s = lay_out(job, room);
     for (; unit < end; unit++) {
         int64_t piece = job->first + unit % pieces;
         if (!job->totals_only || piece < job->pieces - 1) scan_block(job, &s, unit / pieces, piece);
     }
-    tpi_scratch_give(&job->scratch, room);
+    tpi_scratch_release(&job->scratch, room);
 }
 
 /* Totals of the group's single pieces become totals of all pieces up to and including each. */
@@ -146,7 +146,7 @@ static void prefix_block(int64_t block, void *context) {
     const scan_job *job = context;
     tpi_columns c = columns_at(job, block);
     _Alignas(64) char stack[TPI_SCRATCH_STACK];
-    char *room = tpi_scratch_take(&job->scratch, stack), *now[TPI_STATES];
+    char *room = tpi_scratch_acquire(&job->scratch, stack), *now[TPI_STATES];
     scan_scratch s = lay_out(job, room);
     char *const *sum = s.state;
     int64_t done = job->first ? job->first - 1 : 0; /* the last piece whose total is one of all before it */
@@ -157,7 +157,7 @@ static void prefix_block(int64_t block, void *context) {
         job->kernel->merge(c.count, sum, now, job->params);
         for (int v = 0; v < job->op->nstate; v++) memcpy(now[v], sum[v], (size_t)(c.count * job->states.size[v]));
     }
-    tpi_scratch_give(&job->scratch, room);
+    tpi_scratch_release(&job->scratch, room);
 }
 
 static void choose_cut(scan_job *job) {
@@ -211,7 +211,7 @@ bool tpi_cpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, i
         job.length = x->shape[dim];
         job.x_step = x->strides[dim] * (int64_t)tpi_itemsize(x);
     }
-    tpi_axes_take(&job.kept, x, op->nout, outs, mask, false, false);
+    tpi_axes_select(&job.kept, x, op->nout, outs, mask, false, false);
     job.across[0] = job.kept.ndim ? job.kept.x[0] : 0;
     job.direct = x->dtype == job.type && job.x_step == tpi_dtype_bytes[job.type];
     for (int k = 0; k < op->nout; k++) {

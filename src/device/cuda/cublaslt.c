@@ -261,7 +261,7 @@ static plan *plan_of(int index, const tpi_gpu_gemm *g) {
     device[index].plans.key_bytes = sizeof(key);
     device[index].plans.drop = drop;
     key k = key_of(g);
-    void **place = tpi_plans_place(&device[index].plans, &k);
+    void **place = tpi_plans_slot(&device[index].plans, &k);
     if (!place || *place) return place ? *place : NULL;
     plan *p = tpi_new0(sizeof *p);
     *place = p;

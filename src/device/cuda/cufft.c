@@ -91,7 +91,7 @@ static tpi_served transform_locked(int index, tpi_gpu_stream *stream, const tpi_
     key k = {f->n, f->lines, types[f->kind] + (f->wide ? DOUBLE : 0)};
     plans[index].key_bytes = sizeof k;
     plans[index].drop = drop;
-    void **place = tpi_plans_place(&plans[index], &k);
+    void **place = tpi_plans_slot(&plans[index], &k);
     if (place && !*place) *place = make_plan(&k);
     const plan *p = place ? *place : NULL;
     if (!p) return TPI_FAILED;

@@ -155,7 +155,7 @@ static bool choose(int index, tpi_gpu_stream *stream, plan *p, const tpi_gpu_con
 static plan *plan_of(int index, tpi_gpu_stream *stream, const key *k, const tpi_gpu_conv *c) {
     plans[index].key_bytes = sizeof *k;
     plans[index].drop = drop;
-    void **place = tpi_plans_place(&plans[index], k);
+    void **place = tpi_plans_slot(&plans[index], k);
     if (!place || *place) return place ? *place : NULL;
     plan *p = tpi_new0(sizeof *p);
     *place = p;

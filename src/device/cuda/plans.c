@@ -23,7 +23,7 @@ static bool start(tpi_plans *p) {
     return false;
 }
 
-void **tpi_plans_place(tpi_plans *p, const void *key) {
+void **tpi_plans_slot(tpi_plans *p, const void *key) {
     if (!p->plan && !start(p)) return NULL;
     uint64_t hash = hash_of(key, p->key_bytes);
     int at = (int)(hash % TPI_PLANS);

@@ -14,5 +14,5 @@ typedef struct tpi_plans {
 
 /* The place of the key's plan: NULL in it means that there is none yet, and that the caller makes it. NULL and an error
  * without memory. */
-void **tpi_plans_place(tpi_plans *plans, const void *key);
+void **tpi_plans_slot(tpi_plans *plans, const void *key);
 #endif

@@ -14,7 +14,7 @@ static uint64_t word_of(const tpi_gpu_axes_form *f) {
                     (uint64_t)f->kdims << 16 | (uint64_t)f->rdims << 20 | (uint64_t)f->wide << 24 |
                     (uint64_t)f->split << 25 | (uint64_t)f->sharing << 26 | (uint64_t)(f->block / 16) << 27;
     for (int k = 0; k < f->nout; k++) word |= (uint64_t)f->out[k] << (36 + 5 * k);
-    return f->feed ? word ^ tpi_gpu_feed_form(f->feed) : word;
+    return f->feed ? word ^ tpi_gpu_fold_prologue_form(f->feed) : word;
 }
 
 static bool put_each(tpi_text *t, const char *name, int n, const char *between, const char *before, const char *after) {
@@ -61,8 +61,14 @@ bool tpi_gpu_axes_source(tpi_text *t, const void *form) {
            tpi_text_put(t, "typedef %s index_t;\ntypedef s_%s sx_t;\n#define READ(s) to_%s_%s(get_%s(s))\n",
                         f->wide ? "int64_t" : "uint32_t", x, tpi_gpu_ctype_suffix((tpi_ctype)f->compute), own, x) &&
            put_results(t, f) &&
-           (!f->feed || (tpi_text_put(t, "#include \"axes.h\"\n") && tpi_gpu_put_feed(t, f->feed))) &&
+           (!f->feed || (tpi_text_put(t, "#include \"axes.h\"\n") && tpi_gpu_put_fold_prologue(t, f->feed))) &&
            tpi_text_put(t, "#include \"%s\"\n", f->text);
+}
+
+const char *tpi_gpu_axes_functions(const char *const *sources, const char *name, tpi_ctype compute) {
+    if (sources && sources[compute]) return sources[compute];
+    tpi_fail(TP_ERR_MISSING, "%s has no kernel for %s on this device", name, tp_dtype_name(tpi_ctype_dtype(compute)));
+    return NULL;
 }
 
 /* ---- Geometry ---- */
@@ -138,12 +144,12 @@ bool tpi_gpu_axes_launch(tpi_gpu_axes_call *c, bool takes_x, bool takes_outs, in
     int64_t words[AXES_WORDS];
     uint32_t bytes = pack(c, words);
     tpi_param none[1] = {{0}};
-    tpi_gpu_arg args[3 + TPI_GPU_FEED_ARGS + TPI_AXES_OUTS];
+    tpi_gpu_arg args[3 + TPI_GPU_FOLD_PROLOGUE_ARGS + TPI_AXES_OUTS];
     int n = 0, nparam = c->form.nparam;
     c->form.feed = takes_x ? c->feed : NULL;
     if (c->form.feed) {
-        tpi_gpu_feed_settle(c->feed, c->form.vec, c->form.wide);
-        n = tpi_gpu_feed_args(c->feed, args);
+        tpi_gpu_fold_prologue_settle(c->feed, c->form.vec, c->form.wide);
+        n = tpi_gpu_fold_prologue_args(c->feed, args);
     } else if (takes_x)
         args[n++] = TPI_GPU_PTR(c->x->data);
     for (int k = 0; k < c->form.nout && takes_outs; k++) args[n++] = TPI_GPU_PTR(c->outs[k]->data);

@@ -3,7 +3,7 @@
 #ifndef TPI_GPU_AXES_H
 #define TPI_GPU_AXES_H
 #include "device/cpu/axes.h"
-#include "device/gpu/feed.h"
+#include "device/gpu/fold_prologue.h"
 #include "device/gpu/gpu.h"
 
 enum {
@@ -21,10 +21,10 @@ typedef struct tpi_gpu_axes_form {
     bool wide, split, sharing; /* 64-bit positions; columns in several pieces; threads of a block work together */
     uint16_t block;            /* threads */
     uint8_t nparam, out_type[TPI_AXES_OUTS];
-    const char *name;          /* the operator's, for profilers; NULL: none */
-    const char *source;        /* its functions */
-    const char *define, *text; /* which kernel of which text */
-    const tpi_gpu_feed *feed;  /* what makes x's elements; NULL: they are in memory */
+    const char *name;                  /* the operator's, for profilers; NULL: none */
+    const char *source;                /* its functions */
+    const char *define, *text;         /* which kernel of which text */
+    const tpi_gpu_fold_prologue *feed; /* what makes x's elements; NULL: they are in memory */
 } tpi_gpu_axes_form;
 bool tpi_gpu_axes_source(tpi_text *text, const void *form); /* a tpi_gpu_source */
 
@@ -34,7 +34,7 @@ typedef struct tpi_gpu_axes_call {
     tp_device device;
     const tpi_gpu_caps *caps;
     tp_tensor *x;
-    tpi_gpu_feed *feed; /* NULL: x has its elements */
+    tpi_gpu_fold_prologue *feed; /* NULL: x has its elements */
     tp_tensor *const *outs;
     const tpi_param *params;
     tpi_axes kept, reduced;       /* a scan's dim is the reduced one */
@@ -45,6 +45,16 @@ typedef struct tpi_gpu_axes_call {
     size_t states_bytes;
     tpi_gpu_axes_form form;
 } tpi_gpu_axes_call;
+
+/* A call with its tensors, before its geometry. op: a tpi_fold_op or tpi_scan_op with this name and so many states. */
+static inline tpi_gpu_axes_call tpi_gpu_axes_call_of(const void *op, const char *name, int nstate, tp_tensor *x,
+                                                     tp_tensor *const *outs, const tpi_param *params) {
+    return (tpi_gpu_axes_call){
+        .op = op, .name = name, .device = tpi_device(x), .x = x, .outs = outs, .params = params, .nstate = nstate};
+}
+
+/* The operator's functions; NULL, and an error, where it has none for the type. */
+const char *tpi_gpu_axes_functions(const char *const *sources, const char *name, tpi_ctype compute);
 
 /* The form's part that follows from the tensors. */
 bool tpi_gpu_axes_begin(tpi_gpu_axes_call *c, tpi_ctype compute, int nout, const uint8_t *out_type, int nparam,

@@ -78,17 +78,9 @@ static tp_tensor *regular(tp_tensor *x, const bool *reduced) {
     return NULL;
 }
 
-/* The operator's functions; NULL, and an error, where it has none for the type. */
-static const char *source_of(const tpi_fold_op *op, tpi_ctype compute) {
-    if (op->source && op->source[compute]) return op->source[compute];
-    tpi_fail(TP_ERR_MISSING, "%s has no kernel for %s on this device", op->name,
-             tp_dtype_name(tpi_ctype_dtype(compute)));
-    return NULL;
-}
-
 static void take_axes(tpi_gpu_axes_call *c, const tpi_fold_op *op, const bool *reduced) {
-    tpi_axes_take(&c->kept, c->x, op->nout, c->outs, reduced, false, false);
-    tpi_axes_take(&c->reduced, c->x, 0, c->outs, reduced, true, op->uses_index);
+    tpi_axes_select(&c->kept, c->x, op->nout, c->outs, reduced, false, false);
+    tpi_axes_select(&c->reduced, c->x, 0, c->outs, reduced, true, op->uses_index);
 }
 
 static bool has_many_dims(const tpi_gpu_axes_call *c) {
@@ -105,14 +97,8 @@ static bool run(tpi_gpu_axes_call *c, const tpi_fold_op *op, tpi_ctype compute, 
 
 bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute,
                   const tpi_param *params) {
-    tpi_gpu_axes_call c = {.op = op,
-                           .name = op->name,
-                           .device = tpi_device(x),
-                           .x = x,
-                           .outs = outs,
-                           .params = params,
-                           .nstate = op->nstate};
-    const char *source = source_of(op, compute);
+    tpi_gpu_axes_call c = tpi_gpu_axes_call_of(op, op->name, op->nstate, x, outs, params);
+    const char *source = tpi_gpu_axes_functions(op->source, op->name, compute);
     if (!source) return false;
     take_axes(&c, op, reduced);
     if (c.kept.total == 0) return true;
@@ -125,7 +111,7 @@ bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, c
 
 /* First the program, then the fold: for what the kernels cannot read as it is made. */
 static bool fold_after_program(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
-                               tpi_ctype compute, const tpi_param *params, const tpi_feed *feed) {
+                               tpi_ctype compute, const tpi_param *params, const tpi_fold_prologue *feed) {
     tp_tensor *made = feed->has_memory
                           ? tpi_retain(x)
                           : tpi_empty_strided(tpi_shape(x), tpi_strides(x), (tp_dtype)x->dtype, tpi_device(x));
@@ -138,20 +124,14 @@ static bool fold_after_program(const tpi_fold_op *op, tp_tensor *const *outs, tp
 }
 
 bool tpi_gpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
-                      tpi_ctype compute, const tpi_param *params, const tpi_feed *feed) {
-    tpi_gpu_feed fed = {.feed = NULL};
-    tpi_gpu_axes_call c = {.op = op,
-                           .name = op->name,
-                           .device = tpi_device(x),
-                           .x = x,
-                           .feed = &fed,
-                           .outs = outs,
-                           .params = params,
-                           .nstate = op->nstate};
-    const char *source = source_of(op, compute);
+                      tpi_ctype compute, const tpi_param *params, const tpi_fold_prologue *feed) {
+    tpi_gpu_fold_prologue fed = {.feed = NULL};
+    tpi_gpu_axes_call c = tpi_gpu_axes_call_of(op, op->name, op->nstate, x, outs, params);
+    c.feed = &fed;
+    const char *source = tpi_gpu_axes_functions(op->source, op->name, compute);
     if (!source) return false;
     take_axes(&c, op, reduced);
-    if (x->numel == 0 || has_many_dims(&c) || !tpi_gpu_feed_begin(&fed, feed))
+    if (x->numel == 0 || has_many_dims(&c) || !tpi_gpu_fold_prologue_begin(&fed, feed))
         return fold_after_program(op, outs, x, reduced, compute, params, feed);
     return run(&c, op, compute, source);
 }

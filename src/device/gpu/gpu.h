@@ -4,15 +4,15 @@
 #include "device/gpu/driver.h"
 
 /* Whose memory is it that this thread takes, where no operator was entered (base/error.h)? The outermost native's,
- * map's, fold's or scan's; NULL: nobody's. bool mine = tpi_gpu_takes(device, "add"); ... tpi_empty ...;
- * tpi_gpu_took(mine); */
+ * map's, fold's or scan's; NULL: nobody's. bool mine = tpi_gpu_owner_begin(device, "add"); ... tpi_empty ...;
+ * tpi_gpu_owner_end(mine); */
 extern TPI_THREAD_LOCAL const char *tpi_gpu_owner;
-static inline bool tpi_gpu_takes(tp_device device, const char *op) {
+static inline bool tpi_gpu_owner_begin(tp_device device, const char *op) {
     if (device.type <= TP_CPU || tpi_gpu_owner) return false;
     tpi_gpu_owner = op;
     return true;
 }
-static inline void tpi_gpu_took(bool mine) {
+static inline void tpi_gpu_owner_end(bool mine) {
     if (mine) tpi_gpu_owner = NULL;
 }
 
@@ -25,9 +25,9 @@ bool tpi_gpu_copy(tp_device device, tpi_plan *plan); /* copy.c */
 bool tpi_gpu_fill(tp_device device, tpi_plan *plan, const tp_scalar *value);
 bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute,
                   const tpi_param *params); /* fold.c */
-struct tpi_feed;
+struct tpi_fold_prologue;
 bool tpi_gpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
-                      tpi_ctype compute, const tpi_param *params, const struct tpi_feed *feed);
+                      tpi_ctype compute, const tpi_param *params, const struct tpi_fold_prologue *feed);
 bool tpi_gpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute,
                   const tpi_param *params); /* scan.c */
 void *tpi_gpu_alloc_told(tp_device device,

@@ -40,7 +40,7 @@ static bool write_numbers(tp_gpu_graph *graph, uint64_t seed, uint64_t place, tp
 
 static bool start_numbers(tp_gpu_graph *graph) {
     tpi_philox now;
-    if (!tpi_philox_take(NULL, graph->device, 0, &now) ||
+    if (!tpi_philox_reserve(NULL, graph->device, 0, &now) ||
         !(graph->numbers = tpi_gpu_alloc(graph->device, 2 * sizeof(uint64_t))))
         return false;
     graph->start = now.offset;
@@ -49,7 +49,7 @@ static bool start_numbers(tp_gpu_graph *graph) {
 
 static bool end_numbers(tp_gpu_graph *graph) {
     tpi_philox now;
-    if (!tpi_philox_take(NULL, graph->device, 0, &now)) return false;
+    if (!tpi_philox_reserve(NULL, graph->device, 0, &now)) return false;
     graph->drawn = now.offset - graph->start;
     tpi_philox_rewind(graph->device, graph->start);
     return true;
@@ -60,7 +60,7 @@ static bool move_numbers(tp_gpu_graph *graph) { /* before a replay */
     if (graph->drawn == 0) return true;
     tpi_gpu_stream *stream = tpi_gpu_stream_of(graph->device);
     tpi_gpu_record_stream(graph->device, graph->numbers, stream);
-    return tpi_philox_take(NULL, graph->device, 4 * graph->drawn, &now) &&
+    return tpi_philox_reserve(NULL, graph->device, 4 * graph->drawn, &now) &&
            write_numbers(graph, now.seed, now.offset, stream);
 }
 

@@ -111,21 +111,13 @@ static bool scan_rows(tpi_gpu_axes_call *c) {
 
 bool tpi_gpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute,
                   const tpi_param *params) {
-    tpi_gpu_axes_call c = {.op = op,
-                           .name = op->name,
-                           .device = tpi_device(x),
-                           .x = x,
-                           .outs = outs,
-                           .params = params,
-                           .nstate = op->nstate};
-    const char *source = op->source ? op->source[compute] : NULL;
-    if (!source)
-        return tpi_refuse(TP_ERR_MISSING, "%s has no kernel for %s on this device", op->name,
-                          tp_dtype_name(tpi_ctype_dtype(compute)));
+    tpi_gpu_axes_call c = tpi_gpu_axes_call_of(op, op->name, op->nstate, x, outs, params);
+    const char *source = tpi_gpu_axes_functions(op->source, op->name, compute);
+    if (!source) return false;
     if (x->numel == 0) return true;
     bool mask[TP_MAX_DIMS] = {false};
     if (x->ndim) mask[dim] = true;
-    tpi_axes_take(&c.kept, x, op->nout, outs, mask, false, false);
+    tpi_axes_select(&c.kept, x, op->nout, outs, mask, false, false);
     if (c.kept.ndim > TPI_GPU_DIMS) { /* a contiguous tensor has two kept dims at most */
         tp_tensor *y = tpi_contiguous_data(x);
         bool ok = y && tpi_gpu_scan(op, outs, y, dim, compute, params);

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "dist/checkpoint/sharded.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "tensor/tensor.h"
 
 static bool same_sizes(const int64_t *a, const int64_t *b, int n) {

@@ -2,7 +2,7 @@
  * they have and work out the same plan; each writes its part, __RANK_NUMBER.distcp, archives one after the other; when
  * all have, rank 0 writes the index and removes what was there before. */
 #include <dirent.h>
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -9,7 +9,7 @@
 #include "autograd/glue.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "tensor/tensor.h"
 #include "tpi_ops.h"
 

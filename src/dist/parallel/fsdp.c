@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "dist/collective/group.h"
 #include "nn/layer.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <math.h>
 #include <string.h>
 #include <taper/fsdp.h>

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/memory.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <stdio.h>
 #include <taper/mesh.h>
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/memory.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <string.h>
 #include <taper/ops.h>
 
@@ -27,7 +27,7 @@ struct tp_pipeline {
     tp_pipeline_schedule schedule;
     tp_pipeline_loss loss;
     void *context;
-    tpi_turn *order;
+    tpi_pipeline_turn *order;
     passing *passing;    /* (each, parts) */
     tp_tensor **outputs; /* of the last stage, per part */
     sent *sent;          /* room for all of a step */
@@ -84,7 +84,7 @@ static tp_device device_of(tp_module *stage) {
     return device;
 }
 
-static bool forward(tp_pipeline *l, tpi_turn turn, tp_tensor *input, tp_tensor *target, double *sum) {
+static bool forward(tp_pipeline *l, tpi_pipeline_turn turn, tp_tensor *input, tp_tensor *target, double *sum) {
     tp_module *stage = l->stages[turn.stage];
     passing *p = &l->passing[turn.stage * l->parts + turn.part];
     const int64_t number = number_of(l, turn.stage);
@@ -111,7 +111,7 @@ static bool forward(tp_pipeline *l, tpi_turn turn, tp_tensor *input, tp_tensor *
     return tp_ok();
 }
 
-static bool backward(tp_pipeline *l, tpi_turn turn) {
+static bool backward(tp_pipeline *l, tpi_pipeline_turn turn) {
     passing *p = &l->passing[turn.stage * l->parts + turn.part];
     const int64_t number = number_of(l, turn.stage);
     bool ok = true;
@@ -155,7 +155,7 @@ static bool run(tp_pipeline *l, tp_tensors inputs, tp_tensors targets, double *s
     const int64_t turns = 2 * l->each * l->parts;
     bool ok = true;
     for (int64_t i = 0; ok && i < turns; i++) {
-        const tpi_turn t = l->order[i];
+        const tpi_pipeline_turn t = l->order[i];
         TP_SCOPE {
             if (!t.backward)
                 ok = forward(l, t, inputs.n ? inputs.v[t.part] : NULL, targets.n ? targets.v[t.part] : NULL, sum);

@@ -1,6 +1,6 @@
 /* What all stores share: waiting for keys, prefixes, and stores within one process. */
 #include "dist/store/store.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

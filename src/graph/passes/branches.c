@@ -79,7 +79,7 @@ static bool runs_alone(finder *f, int32_t i) {
 /* ---- What depends on what ---- */
 
 static void put(finder *f, link **list, int32_t step) {
-    link *l = tpi_graph_memory_take(&f->memory, sizeof *l);
+    link *l = tpi_graph_memory_alloc(&f->memory, sizeof *l);
     if (!l)
         f->ok = false;
     else {
@@ -130,7 +130,7 @@ static void follow(finder *f, int32_t i) {
 
 static bool list_after(finder *f, int32_t i) {
     tpi_graph_step *s = &f->g->steps[i];
-    if (!(s->after = tpi_graph_memory_take(&f->g->memory, (size_t)s->nafter * sizeof *s->after))) return false;
+    if (!(s->after = tpi_graph_memory_alloc(&f->g->memory, (size_t)s->nafter * sizeof *s->after))) return false;
     int32_t at = s->nafter;
     for (const link *l = f->after[i]; l; l = l->next) s->after[--at] = l->step; /* the list has the last one first */
     return true;
@@ -165,8 +165,8 @@ static void use_all(finder *f, tpi_branches *b, int32_t i, bool fill) {
 static bool place_ends(finder *f, tpi_branches *b) {
     tp_compiled *g = f->g;
     for (int32_t i = b->from; i < b->to; i++) b->nends += g->steps[i].ndead;
-    b->ends = tpi_graph_memory_take(&g->memory, (size_t)b->nends * sizeof *b->ends);
-    b->users = tpi_graph_memory_take(&g->memory, (size_t)b->nends * sizeof *b->users);
+    b->ends = tpi_graph_memory_alloc(&g->memory, (size_t)b->nends * sizeof *b->ends);
+    b->users = tpi_graph_memory_alloc(&g->memory, (size_t)b->nends * sizeof *b->users);
     if (!b->ends || !b->users) return false;
     for (int32_t i = b->from, n = 0; i < b->to; i++)
         for (int32_t d = 0; d < g->steps[i].ndead; d++, n++) {
@@ -176,14 +176,14 @@ static bool place_ends(finder *f, tpi_branches *b) {
     for (int32_t i = b->from; i < b->to; i++) {
         tpi_graph_step *s = &g->steps[i];
         use_all(f, b, i, false);
-        if (!(s->uses = tpi_graph_memory_take(&g->memory, (size_t)s->nuses * sizeof *s->uses))) return false;
+        if (!(s->uses = tpi_graph_memory_alloc(&g->memory, (size_t)s->nuses * sizeof *s->uses))) return false;
         use_all(f, b, i, true);
     }
     return true;
 }
 
 static bool make_branches(finder *f, int32_t from, int32_t to, double sum, double longest, tpi_branches ***last) {
-    tpi_branches *b = tpi_graph_memory_take(&f->g->memory, sizeof *b);
+    tpi_branches *b = tpi_graph_memory_alloc(&f->g->memory, sizeof *b);
     if (!b) return false;
     *b = (tpi_branches){.from = from, .to = to, .width = (int32_t)(sum / longest) + 1, .brief = sum < BRIEF};
     for (int32_t i = from; i < to; i++)
@@ -230,7 +230,7 @@ static bool find(finder *f) {
 
 static bool keep_written(finder *f) {
     tp_compiled *g = f->g;
-    g->written = tpi_graph_memory_take(&g->memory, (size_t)f->nwritten * sizeof *g->written);
+    g->written = tpi_graph_memory_alloc(&g->memory, (size_t)f->nwritten * sizeof *g->written);
     if (!g->written) return false;
     if (f->nwritten) memcpy(g->written, f->written, (size_t)f->nwritten * sizeof *g->written);
     g->nwritten = f->nwritten;
@@ -243,15 +243,15 @@ bool tpi_graph_find_branches(tp_compiled *g) {
     size_t writes = 1;
     for (int32_t i = 0; i < g->nsteps; i++)
         for (int w = 0; tpi_step_writes(g, &g->steps[i], w) >= 0; w++) writes++;
-    f.writer = tpi_graph_memory_take(&f.memory, n * sizeof *f.writer);
-    f.readers = tpi_graph_memory_take(&f.memory, n * sizeof *f.readers);
-    f.after = tpi_graph_memory_take(&f.memory, m * sizeof *f.after);
-    f.work = tpi_graph_memory_take(&f.memory, m * sizeof *f.work);
-    f.done = tpi_graph_memory_take(&f.memory, m * sizeof *f.done);
-    f.place = tpi_graph_memory_take(&f.memory, n * sizeof *f.place);
-    f.seen = tpi_graph_memory_take(&f.memory, n * sizeof *f.seen);
-    f.has_grad = tpi_graph_memory_take(&f.memory, n);
-    f.written = tpi_graph_memory_take(&f.memory, writes * sizeof *f.written);
+    f.writer = tpi_graph_memory_alloc(&f.memory, n * sizeof *f.writer);
+    f.readers = tpi_graph_memory_alloc(&f.memory, n * sizeof *f.readers);
+    f.after = tpi_graph_memory_alloc(&f.memory, m * sizeof *f.after);
+    f.work = tpi_graph_memory_alloc(&f.memory, m * sizeof *f.work);
+    f.done = tpi_graph_memory_alloc(&f.memory, m * sizeof *f.done);
+    f.place = tpi_graph_memory_alloc(&f.memory, n * sizeof *f.place);
+    f.seen = tpi_graph_memory_alloc(&f.memory, n * sizeof *f.seen);
+    f.has_grad = tpi_graph_memory_alloc(&f.memory, n);
+    f.written = tpi_graph_memory_alloc(&f.memory, writes * sizeof *f.written);
     bool ok = f.writer && f.readers && f.after && f.work && f.done && f.place && f.seen && f.has_grad && f.written;
     if (ok) memset(f.seen, 0xff, n * sizeof *f.seen);
     ok = ok && find(&f) && keep_written(&f);

@@ -67,11 +67,11 @@ static bool may_move(const finder *f, const tpi_graph_step *p, int32_t v, int32_
 /* The program becomes the call's epilogue. */
 static bool move(finder *f, int32_t program, int32_t v, int32_t call) {
     tp_compiled *g = f->g;
-    tpi_graph_step *c = &g->steps[call], *p = tpi_graph_memory_take(&g->memory, sizeof *p);
+    tpi_graph_step *c = &g->steps[call], *p = tpi_graph_memory_alloc(&g->memory, sizeof *p);
     if (!p) return false;
     *p = g->steps[program];
     int nin = c->nin, nout = c->nout;
-    int32_t *ids = tpi_graph_memory_take(&g->memory, (size_t)(c->nin + p->nin + c->nout + p->nout) * sizeof *ids);
+    int32_t *ids = tpi_graph_memory_alloc(&g->memory, (size_t)(c->nin + p->nin + c->nout + p->nout) * sizeof *ids);
     if (!ids) return false;
     int32_t *in = ids, *out = ids + c->nin + p->nin;
     memcpy(in, c->in, (size_t)nin * sizeof *in);
@@ -188,13 +188,13 @@ static int32_t program_that_makes(const tp_compiled *g, int32_t v, int32_t befor
 /* The program becomes the call's prologue: its inputs and results stand between the call's own and the epilogue's. */
 static bool take_program(finder *f, int32_t program, int32_t v, int32_t call) {
     tp_compiled *g = f->g;
-    tpi_graph_step *c = &g->steps[call], *p = tpi_graph_memory_take(&g->memory, sizeof *p);
+    tpi_graph_step *c = &g->steps[call], *p = tpi_graph_memory_alloc(&g->memory, sizeof *p);
     int own_in = tpi_step_own_in(c), own_out = tpi_step_own_out(c);
-    bool *declined = tpi_graph_memory_take(&g->memory, sizeof *declined);
+    bool *declined = tpi_graph_memory_alloc(&g->memory, sizeof *declined);
     if (!p || !declined) return false;
     *p = g->steps[program];
-    int32_t *in = tpi_graph_memory_take(&g->memory, (size_t)(c->nin + p->nin) * sizeof *in),
-            *out = tpi_graph_memory_take(&g->memory, (size_t)(c->nout + p->nout) * sizeof *out);
+    int32_t *in = tpi_graph_memory_alloc(&g->memory, (size_t)(c->nin + p->nin) * sizeof *in),
+            *out = tpi_graph_memory_alloc(&g->memory, (size_t)(c->nout + p->nout) * sizeof *out);
     if (!in || !out) return false;
     memcpy(in, c->in, (size_t)own_in * sizeof *in);
     memcpy(in + own_in, p->in, (size_t)p->nin * sizeof *in);
@@ -241,8 +241,8 @@ static void drop_moved(tp_compiled *g) {
 bool tpi_graph_find_epilogues(tp_compiled *g) {
     finder f = {.g = g};
     size_t n = (size_t)g->nvalues + 1;
-    f.written = tpi_graph_memory_take(&g->memory, n * sizeof *f.written);
-    f.uses = tpi_graph_memory_take(&g->memory, n * sizeof *f.uses);
+    f.written = tpi_graph_memory_alloc(&g->memory, n * sizeof *f.written);
+    f.uses = tpi_graph_memory_alloc(&g->memory, n * sizeof *f.uses);
     if (!f.written || !f.uses) return false;
     memset(f.written, 0xff, n * sizeof *f.written);
     count_uses(&f);

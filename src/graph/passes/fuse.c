@@ -215,7 +215,7 @@ static void place_blocks(builder *b) {
 
 /* The step as it was, in the graph's room. */
 static tpi_graph_step *copied(tp_compiled *g, const tpi_graph_step *s) {
-    tpi_graph_step *copy = tpi_graph_memory_take(&g->memory, sizeof *copy);
+    tpi_graph_step *copy = tpi_graph_memory_alloc(&g->memory, sizeof *copy);
     if (copy) *copy = *s;
     return copy;
 }
@@ -228,21 +228,21 @@ static bool build(fuser *f, const group *of, const tpi_graph_step *fold) {
         aside = fold && f->uses[fed] == f->inside[fed] + 1; /* nobody else reads what the fold takes */
     for (int i = 0; i < of->n; i++) nout += leaves(f, f->old[of->members[i]].out[0]);
     if (!nout) return true; /* nobody reads any of it */
-    tpi_program *p = tpi_graph_memory_take(&g->memory, sizeof *p);
+    tpi_program *p = tpi_graph_memory_alloc(&g->memory, sizeof *p);
     tpi_graph_step *s =
         p ? tpi_graph_add_step(g, TPI_STEP_PROGRAM, of->ninputs, nout - aside + (fold ? fold->nout : 0)) : NULL;
     if (!s || (fold && !(s->fold = copied(g, fold)))) return false;
     p->nsteps = of->n;
     p->nout = nout;
     p->noperands = nout + of->ninputs;
-    p->steps = tpi_graph_memory_take(&g->memory, (size_t)of->n * sizeof *p->steps);
-    p->values = tpi_graph_memory_take(&g->memory, (size_t)total * sizeof *p->values);
+    p->steps = tpi_graph_memory_alloc(&g->memory, (size_t)of->n * sizeof *p->steps);
+    p->values = tpi_graph_memory_alloc(&g->memory, (size_t)total * sizeof *p->values);
     builder b = {.f = f,
                  .of = of,
                  .p = p,
-                 .ids = tpi_graph_memory_take(&g->memory, (size_t)total * sizeof(int32_t)),
-                 .last = tpi_graph_memory_take(&g->memory, (size_t)total * sizeof(int32_t))};
-    s->parts = tpi_graph_memory_take(&g->memory, (size_t)of->n * sizeof *s->parts);
+                 .ids = tpi_graph_memory_alloc(&g->memory, (size_t)total * sizeof(int32_t)),
+                 .last = tpi_graph_memory_alloc(&g->memory, (size_t)total * sizeof(int32_t))};
+    s->parts = tpi_graph_memory_alloc(&g->memory, (size_t)of->n * sizeof *s->parts);
     if (!p->steps || !p->values || !b.ids || !b.last || !s->parts) return false;
     for (int i = 0; i < of->n; i++) s->parts[i] = f->old[of->members[i]];
     int o = 0;
@@ -550,17 +550,17 @@ static void count_uses(fuser *f) {
 bool tpi_graph_fuse(tp_compiled *g) {
     tpi_graph_drop_casts(g);
     if (!make_instead(g)) return false;
-    fuser *f = tpi_graph_memory_take(&g->memory, sizeof *f);
+    fuser *f = tpi_graph_memory_alloc(&g->memory, sizeof *f);
     if (!f) return false;
     size_t n = (size_t)g->nvalues + 1;
     *f = (fuser){.g = g, .old = g->steps, .nold = g->nsteps, .ok = true};
-    f->uses = tpi_graph_memory_take(&g->memory, n * sizeof *f->uses);
-    f->inside = tpi_graph_memory_take(&g->memory, n * sizeof *f->inside);
-    f->maker = tpi_graph_memory_take(&g->memory, n);
-    f->there = tpi_graph_memory_take(&g->memory, n);
-    f->goes_on = tpi_graph_memory_take(&g->memory, n);
-    f->goes_into = tpi_graph_memory_take(&g->memory, n);
-    f->moved = tpi_graph_memory_take(&g->memory, (size_t)f->nold + 1);
+    f->uses = tpi_graph_memory_alloc(&g->memory, n * sizeof *f->uses);
+    f->inside = tpi_graph_memory_alloc(&g->memory, n * sizeof *f->inside);
+    f->maker = tpi_graph_memory_alloc(&g->memory, n);
+    f->there = tpi_graph_memory_alloc(&g->memory, n);
+    f->goes_on = tpi_graph_memory_alloc(&g->memory, n);
+    f->goes_into = tpi_graph_memory_alloc(&g->memory, n);
+    f->moved = tpi_graph_memory_alloc(&g->memory, (size_t)f->nold + 1);
     if (!f->moved || !f->uses || !f->inside || !f->maker || !f->there || !f->goes_on || !f->goes_into) return false;
     for (int32_t i = 0; i < f->nold; i++) {
         int32_t v = tpi_graph_prologue_value(g, &f->old[i]);

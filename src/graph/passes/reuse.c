@@ -63,7 +63,7 @@ static bool find_for(reuser *r, tpi_graph_step *s) {
     for (int o = 0; o < own; o++)
         for (int i = 0; i < s->nin && i < 64; i++) {
             if (taken >> i & 1 || !may_go_on(r, s, i, o)) continue;
-            if (!s->over && !(s->over = tpi_graph_memory_take(&r->g->memory, (size_t)s->nout * sizeof *s->over)))
+            if (!s->over && !(s->over = tpi_graph_memory_alloc(&r->g->memory, (size_t)s->nout * sizeof *s->over)))
                 return false;
             for (int k = 0; k < s->nin && k < 64; k++)
                 if (s->in[k] == s->in[i]) taken |= 1ull << k;
@@ -74,7 +74,7 @@ static bool find_for(reuser *r, tpi_graph_step *s) {
 }
 
 bool tpi_graph_plan_reuse(tp_compiled *g) {
-    reuser r = {g, tpi_graph_memory_take(&g->memory, ((size_t)g->nvalues + 1) * sizeof *r.readers)};
+    reuser r = {g, tpi_graph_memory_alloc(&g->memory, ((size_t)g->nvalues + 1) * sizeof *r.readers)};
     if (!r.readers) return false;
     for (int32_t i = 0; i < g->nsteps; i++) {
         for (int k = 0; k < g->steps[i].nin; k++) count(&r, g->steps[i].in[k], 1);

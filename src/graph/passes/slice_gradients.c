@@ -119,7 +119,7 @@ static bool find_part(dissolver *d, int32_t i) {
         memcmp(g->values[s->in[1]].dims, g->values[view].dims, g->values[view].ndim * sizeof(int64_t)) ||
         g->values[s->in[1]].ndim != g->values[view].ndim || g->values[s->in[1]].dtype != g->values[view].dtype)
         return true;
-    part *p = tpi_graph_memory_take(&g->memory, sizeof *p);
+    part *p = tpi_graph_memory_alloc(&g->memory, sizeof *p);
     if (!p) return false;
     *p = (part){view, s->in[1], fill, i, NULL};
     d->sums[root] = (sum){p, i};
@@ -173,7 +173,7 @@ static bool fills_all(const tp_compiled *g, const part *p, int32_t of) {
 }
 
 static tp_scalar *zeros(tp_compiled *g, int n) {
-    tp_scalar *s = tpi_graph_memory_take(&g->memory, (size_t)n * sizeof *s);
+    tp_scalar *s = tpi_graph_memory_alloc(&g->memory, (size_t)n * sizeof *s);
     for (int i = 0; s && i < n; i++) s[i] = tp_int(0);
     return s;
 }
@@ -206,7 +206,7 @@ static bool put_sum(tp_compiled *g, const tpi_graph_step *old, const part *parts
     if (!all && !fill) return false;
     if (fill) {
         *fill = old[parts->fill];
-        fill->out = tpi_graph_memory_take(&g->memory, sizeof *fill->out);
+        fill->out = tpi_graph_memory_alloc(&g->memory, sizeof *fill->out);
     }
     if (fill && !fill->out) return false;
     if (fill) fill->out[0] = of;
@@ -239,10 +239,10 @@ static bool rewrite(dissolver *d) {
 bool tpi_graph_dissolve_sums(tp_compiled *g) {
     size_t n = (size_t)g->nvalues + 1;
     dissolver d = {.g = g};
-    d.sums = tpi_graph_memory_take(&g->memory, n * sizeof *d.sums);
-    d.uses = tpi_graph_memory_take(&g->memory, n * sizeof *d.uses);
-    d.first = tpi_graph_memory_take(&g->memory, n * sizeof *d.first);
-    d.gone = tpi_graph_memory_take(&g->memory, (size_t)g->nsteps + 1);
+    d.sums = tpi_graph_memory_alloc(&g->memory, n * sizeof *d.sums);
+    d.uses = tpi_graph_memory_alloc(&g->memory, n * sizeof *d.uses);
+    d.first = tpi_graph_memory_alloc(&g->memory, n * sizeof *d.first);
+    d.gone = tpi_graph_memory_alloc(&g->memory, (size_t)g->nsteps + 1);
     if (!d.sums || !d.uses || !d.first || !d.gone) return false;
     memset(d.first, 0xff, n * sizeof *d.first);
     count_uses(&d);

@@ -332,7 +332,7 @@ static tp_tensor *marked(tp_tensor *t, const tpi_view *view) {
     if (!t) return NULL;
     const bool complex = tp_dtype_is_complex((tp_dtype)t->dtype);
     if (complex ? view->conjugated : view->negated) tpi_flip_mark(t);
-    return complex && view->negated ? tpi_after(t, tpo_neg(t)) : t;
+    return complex && view->negated ? tpi_release_then(t, tpo_neg(t)) : t;
 }
 
 tp_tensor *tp_saved_tensor(const tp_saved *v) {

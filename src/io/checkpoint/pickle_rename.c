@@ -2,7 +2,7 @@
  * stand in GLOBAL opcodes, or (protocol 4) in texts that a STACK_GLOBAL takes from the stack or by way of the memo.
  * Frames, whose lengths would change, are left out; they are optional. */
 #include "base/error.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "base/memory.h"
 #include "io/events/wire.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Writing PyTorch's zip format: a folder with the pickle, one member per storage on a multiple of 64 bytes, and the
  * small members that PyTorch writes, in its order. */
 #include "base/error.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "base/memory.h"
 #include "io/file_writer.h"
 #include "io/checkpoint/zip.h"

@@ -1,7 +1,7 @@
 /* PyTorch's zip format: one folder with data.pkl, a member data/KEY per storage, byteorder and version. What its pickle
  * says of a storage must be what its member is. */
 #include "base/error.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "base/memory.h"
 #include "io/checkpoint/checkpoint.h"
 #include <stdlib.h>

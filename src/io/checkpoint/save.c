@@ -1,6 +1,6 @@
 /* Named tensors to and from files of any format. */
 #include "base/error.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "base/memory.h"
 #include "io/checkpoint/formats.h"
 #include "io/checkpoint/saved.h"

@@ -2,7 +2,7 @@
 #include "autograd/glue.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "base/memory.h"
 #include "io/events/records.h"
 #include "io/events/summary.h"

@@ -3,7 +3,7 @@
  * dies within a write. What could not be written is kept and tried again. After a fork the child drops what waits (the
  * parent will write it) and can go on appending. */
 #include "io/events/records.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/events/crc32c.h"

@@ -4,7 +4,7 @@
  */
 #include "autograd/glue.h"
 #include "io/events/summary.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "base/threads.h"
 #include "tensor/tensor.h"
 #include <math.h>

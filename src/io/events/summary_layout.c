@@ -1,7 +1,7 @@
 /* Summaries that tell TensorBoard's pages what to show: hyperparameters with the metrics they are judged by, and the
  * charts of the custom scalars page. The numbers are the fields of tensorboard.hparams and tensorboard's Layout. */
 #include "io/events/summary.h"
-#include "tensor/given.h"
+#include "tensor/check_arguments.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include <string.h>

@@ -202,7 +202,7 @@ int64_t tpi_graph_list(const tp_saved *v, int64_t most, bool *ok) {
 
 static const int64_t *read_ints(tpi_graph_memory *room, const tp_saved *v, int64_t most, int64_t *n, bool *ok) {
     *n = tpi_graph_list(v, most, ok);
-    int64_t *list = tpi_graph_memory_take(room, (size_t)*n * sizeof *list);
+    int64_t *list = tpi_graph_memory_alloc(room, (size_t)*n * sizeof *list);
     if (!list) {
         *ok = false;
         return NULL;
@@ -212,7 +212,7 @@ static const int64_t *read_ints(tpi_graph_memory *room, const tp_saved *v, int64
 }
 
 static tp_scalar *read_scalars(tpi_graph_memory *room, const tp_saved *v, int64_t n, bool *ok) {
-    tp_scalar *list = tpi_graph_memory_take(room, (size_t)n * sizeof *list);
+    tp_scalar *list = tpi_graph_memory_alloc(room, (size_t)n * sizeof *list);
     if (!list || tpi_graph_list(v, n, ok) != n) {
         *ok = false;
         return list;
@@ -333,7 +333,7 @@ static bool read_argument(tpi_graph_memory *room, const tp_saved *v, tp_device d
         break;
     case TP_K_FLOATS: {
         n = tpi_graph_list(held, 1 << 20, &ok);
-        double *floats = tpi_graph_memory_take(room, (size_t)n * sizeof *floats);
+        double *floats = tpi_graph_memory_alloc(room, (size_t)n * sizeof *floats);
         for (int64_t i = 0; floats && i < n; i++)
             floats[i] = tp_scalar_to_double(tp_saved_number(tp_saved_at(held, i)));
         to->as.floats.v = floats;
@@ -343,7 +343,7 @@ static bool read_argument(tpi_graph_memory *room, const tp_saved *v, tp_device d
     }
     case TP_K_STRING: {
         const char *text = tp_saved_kind_of(held) == TP_SAVED_TEXT ? tp_saved_text(held) : NULL;
-        char *copy = text ? tpi_graph_memory_take(room, strlen(text) + 1) : NULL;
+        char *copy = text ? tpi_graph_memory_alloc(room, strlen(text) + 1) : NULL;
         to->as.string = copy ? strcpy(copy, text) : NULL;
         ok = ok && copy;
         break;
@@ -369,7 +369,7 @@ static bool read_call(tp_compiled *g, tpi_graph_step *s, const tp_saved *d, tp_d
     const tp_operator *op = s->op;
     const tp_saved *args = tp_saved_get(d, "args");
     int64_t tensors = 0;
-    s->args = tpi_graph_memory_take(&g->memory, (size_t)op->nargs * sizeof *s->args);
+    s->args = tpi_graph_memory_alloc(&g->memory, (size_t)op->nargs * sizeof *s->args);
     if (!s->args) return false;
     if (!args || tp_saved_count(args) != op->nargs || (s->inplace && !op->invoke_inplace))
         return tpi_graph_broken("a call");
@@ -431,11 +431,11 @@ static bool read_ends(tp_compiled *g, const tp_saved *root) {
     const tp_saved *in = tp_saved_get(root, "inputs"), *out = tp_saved_get(root, "outputs");
     g->ninputs = (int32_t)tpi_graph_list(in, 1 << 20, &ok);
     g->noutputs = (int32_t)tpi_graph_list(out, 1 << 20, &ok);
-    g->inputs = tpi_graph_memory_take(&g->memory, (size_t)g->ninputs * sizeof *g->inputs);
-    g->outputs = tpi_graph_memory_take(&g->memory, (size_t)g->noutputs * sizeof *g->outputs);
-    g->input_tracked = tpi_graph_memory_take(&g->memory, (size_t)g->ninputs);
-    g->follows = tpi_graph_memory_take(&g->memory, (size_t)g->noutputs);
-    g->tracks = tpi_graph_memory_take(&g->memory, (size_t)g->noutputs);
+    g->inputs = tpi_graph_memory_alloc(&g->memory, (size_t)g->ninputs * sizeof *g->inputs);
+    g->outputs = tpi_graph_memory_alloc(&g->memory, (size_t)g->noutputs * sizeof *g->outputs);
+    g->input_tracked = tpi_graph_memory_alloc(&g->memory, (size_t)g->ninputs);
+    g->follows = tpi_graph_memory_alloc(&g->memory, (size_t)g->noutputs);
+    g->tracks = tpi_graph_memory_alloc(&g->memory, (size_t)g->noutputs);
     if (!ok || !g->inputs || !g->outputs || !g->input_tracked || !g->follows || !g->tracks)
         return ok ? false : tpi_graph_broken("inputs and outputs");
     if (!read_ids(g, in, g->inputs, g->ninputs, 0) || !read_ids(g, out, g->outputs, g->noutputs, 0)) return false;

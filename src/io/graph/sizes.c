@@ -87,14 +87,14 @@ static bool read_rule(tpi_graph_memory *room, const tp_saved *root, const tp_sav
     const tp_saved *terms = tp_saved_at(v, 1);
     r->was = tp_scalar_to_int(r->at->as.number);
     r->n = tpi_graph_list(terms, MOST_TERMS, &ok);
-    if (!(r->terms = tpi_graph_memory_take(room, (size_t)r->n * sizeof *r->terms))) return false;
+    if (!(r->terms = tpi_graph_memory_alloc(room, (size_t)r->n * sizeof *r->terms))) return false;
     for (int64_t i = 0; i < r->n && ok; i++) {
         const tp_saved *one = tp_saved_at(terms, i);
         if (!(ok = tpi_graph_list(one, 2, &ok) == 2 && tp_saved_kind_of(tp_saved_at(one, 0)) == TP_SAVED_NUMBER)) break;
         term *t = &r->terms[i];
         t->factor = tp_scalar_to_double(tp_saved_number(tp_saved_at(one, 0)));
         t->n = (int32_t)tpi_graph_list(tp_saved_at(one, 1), MOST_FACTORS, &ok);
-        if (!(t->symbols = tpi_graph_memory_take(room, (size_t)t->n * sizeof *t->symbols))) return false;
+        if (!(t->symbols = tpi_graph_memory_alloc(room, (size_t)t->n * sizeof *t->symbols))) return false;
         for (int32_t k = 0; k < t->n; k++)
             t->symbols[k] = (int32_t)tpi_graph_number(tp_saved_at(tp_saved_at(one, 1), k), 0, nsymbols - 1, &ok);
     }
@@ -109,26 +109,26 @@ static bool read_symbol(tpi_graph_memory *room, const tp_saved *v, tpi_size_symb
     bool ok = tpi_graph_list(v, 4, &(bool){true}) == 4 && tp_saved_kind_of(tp_saved_at(v, 0)) == TP_SAVED_TEXT;
     if (!ok) return tpi_graph_broken("a size's name");
     const char *text = tp_saved_text(tp_saved_at(v, 0));
-    char *name = tpi_graph_memory_take(room, strlen(text) + 1);
+    char *name = tpi_graph_memory_alloc(room, strlen(text) + 1);
     if (!name) return false;
     *symbol = (tpi_size_symbol){strcpy(name, text), tpi_graph_number(tp_saved_at(v, 1), 0, INT64_MAX, &ok),
                                 bound(tp_saved_at(v, 2), 0, &ok), bound(tp_saved_at(v, 3), INT64_MAX, &ok)};
     return ok || tpi_graph_broken("a size's bounds");
 }
 
-static tpi_size_place *read_places(tp_compiled *g, int32_t input, const tp_saved *v, int32_t nsymbols) {
+static tpi_symbolic_size *read_places(tp_compiled *g, int32_t input, const tp_saved *v, int32_t nsymbols) {
     const int ndim = g->values[g->inputs[input]].ndim;
     bool ok = tpi_graph_list(v, ndim, &(bool){true}) == ndim;
-    tpi_size_place *places = tpi_graph_memory_take(&g->memory, (size_t)ndim * sizeof *places);
+    tpi_symbolic_size *places = tpi_graph_memory_alloc(&g->memory, (size_t)ndim * sizeof *places);
     for (int d = 0; places && d < ndim && ok; d++) {
         const tp_saved *one = tp_saved_at(v, d);
         places[d].symbol = -1;
         if (tp_saved_kind_of(one) == TP_SAVED_NONE) continue;
         ok = tpi_graph_list(one, 3, &(bool){true}) == 3;
         if (ok)
-            places[d] = (tpi_size_place){(int32_t)tpi_graph_number(tp_saved_at(one, 0), 0, nsymbols - 1, &ok),
-                                         tpi_graph_number(tp_saved_at(one, 1), 1, INT32_MAX, &ok),
-                                         tpi_graph_number(tp_saved_at(one, 2), INT32_MIN, INT32_MAX, &ok)};
+            places[d] = (tpi_symbolic_size){(int32_t)tpi_graph_number(tp_saved_at(one, 0), 0, nsymbols - 1, &ok),
+                                            tpi_graph_number(tp_saved_at(one, 1), 1, INT32_MAX, &ok),
+                                            tpi_graph_number(tp_saved_at(one, 2), INT32_MIN, INT32_MAX, &ok)};
     }
     if (ok) return places;
     tpi_graph_broken("where sizes are");
@@ -145,11 +145,11 @@ bool tpi_graph_read_sizes(tp_compiled *g, tp_file *file) {
     int64_t nsymbols = tpi_graph_list(symbols, TPI_SIZE_SYMBOLS, &ok),
             ninputs = tpi_graph_list(places, g->ninputs, &ok), nrules = tpi_graph_list(rules, MOST_RULES, &ok);
     if (!ok || !nsymbols || ninputs != g->ninputs) return tpi_graph_broken("its sizes");
-    source *from = tpi_graph_memory_take(&g->memory, sizeof *from);
+    source *from = tpi_graph_memory_alloc(&g->memory, sizeof *from);
     tpi_graph_sizes s = {.nsymbols = (int32_t)nsymbols, .make = make, .drop = drop, .source = from};
-    s.symbols = tpi_graph_memory_take(&g->memory, (size_t)nsymbols * sizeof *s.symbols);
-    s.places = tpi_graph_memory_take(&g->memory, (size_t)ninputs * sizeof *s.places);
-    rule *all = tpi_graph_memory_take(&g->memory, (size_t)nrules * sizeof *all);
+    s.symbols = tpi_graph_memory_alloc(&g->memory, (size_t)nsymbols * sizeof *s.symbols);
+    s.places = tpi_graph_memory_alloc(&g->memory, (size_t)ninputs * sizeof *s.places);
+    rule *all = tpi_graph_memory_alloc(&g->memory, (size_t)nrules * sizeof *all);
     if (!from || !s.symbols || !s.places || !all) return false;
     for (int64_t i = 0; i < nsymbols; i++)
         if (!read_symbol(&g->memory, tp_saved_at(symbols, i), &s.symbols[i])) return false;

@@ -27,5 +27,5 @@ tp_tensor *tpi_compose_prelu(tp_tensor *self, tp_tensor *weight) {
     int ndim = weight->numel == 1 ? 0 : self->ndim - 1;
     for (int i = 1; i < ndim; i++) shape[i] = 1;
     tp_tensor *lined = tpo_reshape(weight, tp_ints_view(shape, ndim));
-    return lined ? tpi_after(lined, tpo_prelu_kernel(self, lined)) : NULL;
+    return lined ? tpi_release_then(lined, tpo_prelu_kernel(self, lined)) : NULL;
 }

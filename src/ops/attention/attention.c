@@ -3,7 +3,7 @@
  * backward, a head. */
 #include <math.h>
 #include <stdatomic.h>
-#include "ops/attention/rows.h"
+#include "ops/attention/score_rows.h"
 #include "linalg/blas.h"
 #include "ops/native.h"
 #include "ops/compute_dtype.h"

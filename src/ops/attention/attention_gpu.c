@@ -301,7 +301,7 @@ static bool forward_by_products(tp_tensor *query, tp_tensor *key, tp_tensor *val
         if (ok && turned_round(query)) {
             tp_tensor *turned = room(query, h.queries, shape[query->ndim - 1]);
             ok = turned && tpi_copy_data(turned, out[0]);
-            out[0] = tpi_after(out[0], turned);
+            out[0] = tpi_release_then(out[0], turned);
         }
         if (!ok) {
             tpi_release(out[0]);

@@ -1,7 +1,15 @@
-/* Convolution's geometry and its three products. A convolution ties together x (its input), w (the weight) and y (its
- * output): y = x * w,   dx = y *' w,   dw = x *" y and a transposed convolution is the second with the names of x and y
- * exchanged, so three roles serve both and all of their derivatives. One to three spatial dims; missing leading
- * ones have size 1. */
+/* What the ways to compute a convolution on CPUs share: its geometry, the three products, and the table of ways.
+ *
+ * A convolution ties together x (its input), w (the weight) and y (its output):
+ *
+ *     y = x * w,   dx = y *' w,   dw = x *" y
+ *
+ * A transposed convolution is the second with the names of x and y exchanged. So three roles serve both, and all of
+ * their derivatives. There are one to three spatial dims; missing leading ones have size 1.
+ *
+ * Every way promises the same: the result does not depend on the number of threads, and a failure (no memory) leaves an
+ * error. A way may call src/linalg and what is below it, and no operator. conv.c, which has the operators, calls the
+ * first way that fits. */
 #ifndef TPI_CONV_H
 #define TPI_CONV_H
 #include "tensor/sizes.h"

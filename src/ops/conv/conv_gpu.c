@@ -69,7 +69,7 @@ static tp_tensor *multiply(const tpi_conv *c, tpi_conv_role role, tp_tensor *a, 
     }
     tpi_release(of[role_a]);
     tpi_release(of[role_b]);
-    return served == TPI_SERVED ? of[role] : tpi_after(of[role], NULL);
+    return served == TPI_SERVED ? of[role] : tpi_release_then(of[role], NULL);
 }
 
 /* One value per channel, added where the result lies. */
@@ -81,7 +81,7 @@ static tp_tensor *with_bias(tp_tensor *y, tp_tensor *bias, int spatial) {
     tp_tensor *sum = flat ? tpo_add(tp_operand_tensor(y), tp_operand_tensor(flat), tp_int(1)) : NULL;
     tpi_release(column);
     tpi_release(flat);
-    return tpi_after(y, sum);
+    return tpi_release_then(y, sum);
 }
 
 /* What is wrong is the CPU's to say: geometry's error is cleared. */

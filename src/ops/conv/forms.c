@@ -52,8 +52,8 @@ static tp_tensor *by_name(int n, const char *name, tp_tensor *input, tp_tensor *
     }
     if (!uneven) return forward(n, name, input, weight, bias, stride, tp_ints_view(each, n), dilation, groups);
     tp_tensor *padded = tpo_constant_pad_nd(input, tp_ints_view(extra, 2 * n), tp_int(0));
-    return padded ? tpi_after(padded,
-                              forward(n, name, padded, weight, bias, stride, tp_ints_view(each, n), dilation, groups))
+    return padded ? tpi_release_then(
+                        padded, forward(n, name, padded, weight, bias, stride, tp_ints_view(each, n), dilation, groups))
                   : NULL;
 }
 

@@ -1,21 +1,25 @@
-/* Convolution by a 3x3 kernel with stride one through Winograd's tiles, float32. With d a patch of x, g a filter and m
- * a tile of y: y = A' [(G g G') . (B' d B)] A,    dw = G' [sum over tiles (A m A') . (B' d B)] G where the element-wise
- * products, summed over channels (or tiles), are matrix products. x's gradient is the first with the filter turned
- * round.
+/* Winograd's way to compute convolutions by 3x3 kernels with stride one, in float32: fewer multiplications. This header
+ * has its transforms, which are compiled per instruction set (winograd.isa.c); winograd.c and winograd_weight.c put
+ * them together with matrix products of src/linalg.
  *
- * Results (y, x's gradient) have tiles of 2x2 from patches of 4x4: the points 0, 1, -1 and infinity, 16 multiplications
- * per pair of channels instead of 36. Every matrix holds 0, 1 and 1/2 alone, and the error is that of direct sums.
- * Larger tiles need fewer multiplications, but their error is three times as large, and a result near zero that changes
- * its sign takes a ReLU's gradient with it (bench/exactness.py).
+ * With d a patch of x, g a filter and m a tile of y
  *
- * The weight's gradient has tiles of 4x4 and patches of 6x6: the points 0, +-sqrt(1/2), +-sqrt(2) and infinity, 36
- * multiplications instead of 144. Nothing is computed from it but the update, and sums over all tiles hide the error of
- * each.
+ *     y = A' [(G g G') . (B' d B)] A,   dw = G' [sum over tiles (A m A') . (B' d B)] G
+ *
+ * where the element-wise products, summed over channels (or tiles), are matrix products. x's gradient is the first with
+ * the filter turned round.
+ *
+ * | what | tiles | patches | points | multiplications | error |
+ * | y and x's gradient | 2x2 | 4x4 | 0, 1, -1, infinity | 16 instead of 36 | that of direct sums |
+ * | w's gradient | 4x4 | 6x6 | 0, +-sqrt(1/2), +-sqrt(2), infinity | 36 instead of 144 | larger; sums hide it |
+ *
+ * Larger tiles for results would have three times the error, and a result near zero that changes its sign takes a
+ * ReLU's gradient with it (bench/exactness.py). From w's gradient nothing is computed but the update.
  *
  * A value that is not finite spreads over the tiles whose patch it is in.
  *
- * The rooms: patches V (products, panels, depth, PANEL), filters U (products, rows, depth), results M (products, rows,
- * tiles). A panel is as wide as gemm's. */
+ * Arrays: patches V (products, panels, depth, PANEL), filters U (products, rows, depth), results M (products, rows,
+ * tiles). A panel is as wide as gemm's. The transforms allocate nothing and cannot fail. */
 #ifndef TPI_CONV_WINOGRAD_H
 #define TPI_CONV_WINOGRAD_H
 #include "device/cpu/isa.h"

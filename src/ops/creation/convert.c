@@ -11,13 +11,13 @@ tp_tensor *tpi_native_clone(tp_tensor *self, tp_layout memory_format) {
     tp_tensor *t = memory_format == TP_PRESERVE
                        ? tpi_empty_like(self, self->dtype)
                        : tpi_empty_layout(tpi_shape(self), self->dtype, tpi_device(self), memory_format);
-    if (t && !tpi_copy_data(t, self)) return tpi_after(t, NULL);
+    if (t && !tpi_copy_data(t, self)) return tpi_release_then(t, NULL);
     return t;
 }
 
 tp_tensor *tpi_native_to_dtype(tp_tensor *self, tp_dtype dtype) {
     tp_tensor *t = tpi_empty_like(self, dtype ? dtype : (tp_dtype)self->dtype);
-    if (t && !tpi_copy_data(t, self)) return tpi_after(t, NULL);
+    if (t && !tpi_copy_data(t, self)) return tpi_release_then(t, NULL);
     return t;
 }
 
@@ -27,7 +27,7 @@ tp_tensor *tpi_native_to_device(tp_tensor *self, tp_device device) {
                                             device.type ? device : tpi_device(self))
                         : NULL;
     tpi_release(like);
-    if (t && !tpi_copy_data(t, self)) return tpi_after(t, NULL);
+    if (t && !tpi_copy_data(t, self)) return tpi_release_then(t, NULL);
     return t;
 }
 
@@ -157,5 +157,5 @@ tp_tensor *tpi_native_complex(tp_tensor *real, tp_tensor *imag) {
     bool ok = im && tpi_copy_data(re, real) && tpi_copy_data(im, imag);
     tpi_release(re);
     tpi_release(im);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }

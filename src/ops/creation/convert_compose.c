@@ -25,16 +25,16 @@ tp_tensor *tpi_compose_to(tp_tensor *self, tp_dtype dtype, tp_device device, boo
     bool other_device = device.type && (device.type != here.type || device.index != here.index);
     bool other_dtype = dtype && dtype != (tp_dtype)self->dtype;
     tp_tensor *t = tpi_retain(self);
-    if (other_dtype) t = tpi_after(t, tpo_to_dtype(t, dtype));
+    if (other_dtype) t = tpi_release_then(t, tpo_to_dtype(t, dtype));
     if (other_device && t) {
         bool before = tp_set_non_blocking(non_blocking);
-        t = tpi_after(t, tpo_to_device(t, device));
+        t = tpi_release_then(t, tpo_to_device(t, device));
         tp_set_non_blocking(before);
     }
     if (!t) return NULL;
     bool relayout =
         memory_format != TP_PRESERVE && (!tp_is_contiguous_as(t, memory_format) || !says_layout(t, memory_format));
-    if (relayout || (copy && !other_dtype && !other_device)) t = tpi_after(t, tpo_clone(t, memory_format));
+    if (relayout || (copy && !other_dtype && !other_device)) t = tpi_release_then(t, tpo_clone(t, memory_format));
     return t;
 }
 

@@ -9,11 +9,11 @@
 #include <math.h>
 
 static tp_tensor *filled(tp_tensor *t, tp_scalar value) {
-    return t && !tpi_fill_data(t, value) ? tpi_after(t, NULL) : t;
+    return t && !tpi_fill_data(t, value) ? tpi_release_then(t, NULL) : t;
 }
 
 static tp_tensor *filled_with(tp_tensor *t, tp_scalar value) {
-    return t && !tpi_check_fits(value, t) ? tpi_after(t, NULL) : filled(t, value);
+    return t && !tpi_check_fits(value, t) ? tpi_release_then(t, NULL) : filled(t, value);
 }
 
 static bool check_size(tp_ints size) {
@@ -30,10 +30,10 @@ static bool check_size(tp_ints size) {
 static tp_tensor *fresh(const char *op, tp_ints size, tp_dtype dtype, tp_device device, tp_layout layout) {
     if (!check_size(size)) return NULL;
     device = tpi_device_or_default(device);
-    bool mine = tpi_gpu_takes(device, op);
+    bool mine = tpi_gpu_owner_begin(device, op);
     tp_tensor *t =
         tpi_empty_layout(size, tpi_dtype_or_default(dtype), device, layout == TP_PRESERVE ? TP_CONTIGUOUS : layout);
-    tpi_gpu_took(mine);
+    tpi_gpu_owner_end(mine);
     return t;
 }
 
@@ -84,7 +84,7 @@ static tp_tensor *fresh_like(tp_tensor *self, tp_dtype dtype, tp_device device, 
     tp_tensor *t = tpi_empty_like(self, dtype);
     tp_device own = tpi_device(self);
     if (!t || tpi_same_device(own, device)) return t;
-    return tpi_after(t, tpi_empty_strided(tpi_shape(t), tpi_strides(t), dtype, device));
+    return tpi_release_then(t, tpi_empty_strided(tpi_shape(t), tpi_strides(t), dtype, device));
 }
 
 tp_tensor *tpi_native_empty_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout memory_format) {
@@ -162,11 +162,11 @@ static tp_tensor *make_terms(progression *p, tp_dtype dtype, tp_device device) {
     if (!t) return NULL;
     p->data = t->data;
     tpi_parallel_for(tpi_ceil_div(p->n, CHUNK), p->n > 2 * CHUNK, write_terms, p);
-    if (dtype != p->dtype) t = tpi_after(t, tpi_as_dtype_data(t, dtype));
+    if (dtype != p->dtype) t = tpi_release_then(t, tpi_as_dtype_data(t, dtype));
     if (!t || device.type == TP_CPU) return t;
     tp_tensor *there = tpi_empty(tpi_shape(t), dtype, device);
-    if (there && !tpi_copy_data(there, t)) there = tpi_after(there, NULL);
-    return tpi_after(t, there);
+    if (there && !tpi_copy_data(there, t)) there = tpi_release_then(there, NULL);
+    return tpi_release_then(t, there);
 }
 
 static bool integral(tp_scalar s) { return s.kind == TP_SCALAR_INT || s.kind == TP_SCALAR_BOOL; }
@@ -241,8 +241,8 @@ static tp_tensor *complex_between(tp_scalar start, tp_scalar end, int64_t steps,
     }
     if (!t || device.type == TP_CPU) return t;
     tp_tensor *there = tpi_empty(tpi_shape(t), dtype, device);
-    if (there && !tpi_copy_data(there, t)) there = tpi_after(there, NULL);
-    return tpi_after(t, there);
+    if (there && !tpi_copy_data(there, t)) there = tpi_release_then(there, NULL);
+    return tpi_release_then(t, there);
 }
 
 static tp_tensor *between(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype,
@@ -299,7 +299,7 @@ tp_tensor *tpi_native_eye(int64_t n, int64_t m, tp_dtype dtype, tp_device device
     tp_tensor *diagonal = tpi_alias(t, 1, &length, &stride, 0);
     bool ok = diagonal && tpi_fill_data(diagonal, tp_int(1));
     tpi_release(diagonal);
-    return ok ? t : tpi_after(t, NULL);
+    return ok ? t : tpi_release_then(t, NULL);
 }
 
 /* Row r of the lower triangle holds columns below r + offset + 1, of the upper one those from r + offset on. */
@@ -344,11 +344,11 @@ static tp_tensor *triangle(int64_t row, int64_t col, int64_t offset, bool lower,
             *cols++ = c;
         }
     }
-    if (dtype && dtype != TP_INT64) t = tpi_after(t, tpi_as_dtype_data(t, dtype));
+    if (dtype && dtype != TP_INT64) t = tpi_release_then(t, tpi_as_dtype_data(t, dtype));
     if (!t || device.type == TP_CPU) return t;
     tp_tensor *there = tpi_empty(tpi_shape(t), t->dtype, device);
-    if (there && !tpi_copy_data(there, t)) there = tpi_after(there, NULL);
-    return tpi_after(t, there);
+    if (there && !tpi_copy_data(there, t)) there = tpi_release_then(there, NULL);
+    return tpi_release_then(t, there);
 }
 
 tp_tensor *tpi_native_tril_indices(int64_t row, int64_t col, int64_t offset, tp_dtype dtype, tp_device device) {
@@ -383,7 +383,7 @@ tp_tensor *tpi_native_combination_indices(int64_t n, int64_t r, bool with_replac
     tp_tensor *t = tpi_empty(TP_INTS(r, count), TP_INT64, (tp_device){TP_CPU, 0});
     if (!t || count == 0) return t; /* from here on memory for r * count values is there */
     int64_t *pick = tpi_malloc(sizeof(int64_t) * (size_t)(r + 1));
-    if (!pick) return tpi_after(t, NULL);
+    if (!pick) return tpi_release_then(t, NULL);
     int64_t *out = (int64_t *)(void *)t->data;
     for (int64_t k = 0; k < r; k++) pick[k] = with_replacement ? 0 : k;
     for (int64_t j = 0; j < count; j++) {

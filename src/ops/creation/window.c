@@ -49,11 +49,11 @@ static tp_tensor *make_window(int64_t length, bool periodic, tpi_window w, tp_dt
     if (!t) return NULL;
     double *out = (double *)(void *)t->data;
     for (int64_t i = 0; i < length; i++) out[i] = length == 1 ? 1 : window_at(&w, i, last);
-    t = tpi_after(t, tpi_as_dtype_data(t, dtype));
+    t = tpi_release_then(t, tpi_as_dtype_data(t, dtype));
     if (!t || device.type == TP_CPU) return t;
     tp_tensor *there = tpi_empty(tpi_shape(t), dtype, device);
-    if (there && !tpi_copy_data(there, t)) there = tpi_after(there, NULL);
-    return tpi_after(t, there);
+    if (there && !tpi_copy_data(there, t)) there = tpi_release_then(there, NULL);
+    return tpi_release_then(t, there);
 }
 
 tp_tensor *tpi_native_hann_window(int64_t window_length, bool periodic, tp_dtype dtype, tp_device device) {

@@ -38,7 +38,7 @@ tp_tensor *tpi_gpu_window(int64_t length, int64_t last, const tpi_window *w, tp_
                                 wide ? TPI_GPU_VAL(center) : TPI_GPU_VAL(center_f),
                                 wide ? TPI_GPU_VAL(terms) : TPI_GPU_VAL(narrow),
                                 TPI_GPU_VAL(count)};
-    return kernel && tpi_gpu_launch_each(device, kernel, length, 7, args) ? out : tpi_after(out, NULL);
+    return kernel && tpi_gpu_launch_each(device, kernel, length, 7, args) ? out : tpi_release_then(out, NULL);
 }
 
 static tp_tensor *frequencies(int64_t n, double d, tp_dtype dtype, tp_device device, bool positive) {
@@ -53,7 +53,7 @@ static tp_tensor *frequencies(int64_t n, double d, tp_dtype dtype, tp_device dev
     tpi_gpu_function *kernel = out ? kernel_of(&frequencies_site, device, dtype, wide, count, 0, false) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_VAL(count), TPI_GPU_VAL(positives),
                                 wide ? TPI_GPU_VAL(step) : TPI_GPU_VAL(step_f)};
-    return kernel && tpi_gpu_launch_each(device, kernel, count, 4, args) ? out : tpi_after(out, NULL);
+    return kernel && tpi_gpu_launch_each(device, kernel, count, 4, args) ? out : tpi_release_then(out, NULL);
 }
 
 tpi_served tpi_gpu_fftfreq(int64_t n, double d, tp_dtype dtype, tp_device device, tp_tensor **result) {
@@ -80,5 +80,5 @@ tpi_served tpi_gpu_base_grid(tp_ints size, bool align_corners, tp_dtype dtype, t
     tpi_gpu_function *kernel = out ? kernel_of(&grid_site, device, dtype, wide, n, dims, align_corners) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_VAL(n), TPI_GPU_VAL(sizes[0]),
                                 TPI_GPU_VAL(sizes[1]), TPI_GPU_VAL(sizes[2])};
-    return tpi_serve(tpi_gpu_launch_each(device, kernel, n, 5, args) ? out : tpi_after(out, NULL), result);
+    return tpi_serve(tpi_gpu_launch_each(device, kernel, n, 5, args) ? out : tpi_release_then(out, NULL), result);
 }

@@ -50,7 +50,7 @@ tp_tensor *tpi_compose_diff(tp_tensor *self, int64_t n, int64_t dim, tp_tensor *
     list[count++] = self;
     if (append) list[count++] = append;
     t = count > 1 ? tpo_cat((tp_tensors){list, count}, dim) : tpi_retain(self);
-    for (int64_t i = 0; t && i < n && tp_size(t, dim) > 0; i++) t = tpi_after(t, difference(t, dim));
+    for (int64_t i = 0; t && i < n && tp_size(t, dim) > 0; i++) t = tpi_release_then(t, difference(t, dim));
     return t;
 }
 

@@ -52,7 +52,7 @@ tp_tensor *tpi_compose_embedding(tp_tensor *input, tp_tensor *weight, int64_t pa
 /* How many rows each bag holds, as a column of the dtype. */
 static tp_tensor *bag_sizes(tp_tensor *bag, int64_t bags, tp_dtype dtype) {
     tp_tensor *ones = tpo_full(TP_INTS(bag->numel, 1), tp_int(1), dtype, tpi_device(bag));
-    return ones ? tpi_after(ones, tpo_segment_sum(ones, bag, bags)) : NULL;
+    return ones ? tpi_release_then(ones, tpo_segment_sum(ones, bag, bags)) : NULL;
 }
 
 /* The same on a GPU: the sums of a table of ones, by which no index is sorted. */
@@ -60,7 +60,7 @@ static tp_tensor *sizes_of(tp_tensor *weight, tp_tensor *indices, tp_tensor *off
                            int64_t padding_idx) {
     if (tpi_device(weight).type == TP_CPU) return bag_sizes(bag, bags, (tp_dtype)weight->dtype);
     tp_tensor *ones = tpo_full(TP_INTS(weight->shape[0], 1), tp_int(1), (tp_dtype)weight->dtype, tpi_device(weight));
-    return ones ? tpi_after(ones, tpo_bag_sum(ones, indices, offsets, bag, bags, padding_idx, false)) : NULL;
+    return ones ? tpi_release_then(ones, tpo_bag_sum(ones, indices, offsets, bag, bags, padding_idx, false)) : NULL;
 }
 
 /* The largest row of each bag, column by column; zeros for an empty bag. */

@@ -100,7 +100,7 @@ tpi_served tpi_gpu_bag_sum(tp_tensor *weight, tp_tensor *indices, tp_tensor *off
                                 TPI_GPU_VAL(bags),        TPI_GPU_VAL(rows),        TPI_GPU_VAL(columns),
                                 TPI_GPU_VAL(padding)};
     bool ok = fault.word && kernel && tpi_gpu_launch(device, kernel, tpi_ceil_div(bags, 256 / width), 256, 0, 11, args);
-    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL)), result);
+    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_release_then(out, NULL)), result);
 }
 
 tpi_served tpi_gpu_bag_sum_backward(tp_tensor *grad, tp_tensor *indices, tp_tensor *offsets, tp_tensor *numbers,
@@ -144,7 +144,7 @@ tpi_served tpi_gpu_segment_argmax(tp_tensor *rows, tp_tensor *number, int64_t ba
                                 TPI_GPU_VAL(width)};
     bool ok = kernel && tpi_gpu_launch(device, kernel, n, width >= 128 ? 128 : 64, 0, 7, args);
     tpi_release(sorted);
-    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL)), result);
+    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_release_then(out, NULL)), result);
 }
 
 tpi_served tpi_gpu_bag_of(tp_tensor *indices, tp_tensor *offsets, bool include_last_offset, int64_t padding_idx,
@@ -166,7 +166,7 @@ tpi_served tpi_gpu_bag_of(tp_tensor *indices, tp_tensor *offsets, bool include_l
                                 TPI_GPU_VAL(bags),
                                 TPI_GPU_VAL(padding_idx)};
     bool ok = tpi_gpu_launch_each(device, kernel, n, 6, args);
-    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL)), result);
+    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_release_then(out, NULL)), result);
 }
 
 /* Rows that are named twice are scaled twice alike. */

@@ -151,12 +151,12 @@ tp_tensor *tpi_native_fft_c2c(tp_tensor *self, tp_ints dim, double scale, bool f
                         tp_dtype_name((tp_dtype)self->dtype));
     tp_tensor *out = tpi_empty(tpi_shape(self), (tp_dtype)self->dtype, tpi_device(self));
     if (!out) return NULL;
-    if (!dim.n) return tpi_copy_data(out, self) ? out : tpi_after(out, NULL);
+    if (!dim.n) return tpi_copy_data(out, self) ? out : tpi_release_then(out, NULL);
     for (int64_t i = dim.n - 1; i >= 0; i--) { /* from the last dim on, in place after the first pass */
         int d = transformed_dim(self, dim.v[i]);
         if (d < 0 || !check_length(self->shape[d], d) ||
             !transform(COMPLEX, i == dim.n - 1 ? self : out, out, d, self->shape[d], i ? 1 : scale, forward))
-            return tpi_after(out, NULL);
+            return tpi_release_then(out, NULL);
     }
     return out;
 }
@@ -175,7 +175,7 @@ tp_tensor *tpi_native_fft_r2c(tp_tensor *self, int64_t dim, double scale) {
     int d = transformed_dim(self, dim);
     if (d < 0 || !check_length(self->shape[d], d)) return NULL;
     tp_tensor *out = with_size(self, d, self->shape[d] / 2 + 1, tpi_dtype_to_complex((tp_dtype)self->dtype));
-    return out && transform(FROM_REAL, self, out, d, self->shape[d], scale, true) ? out : tpi_after(out, NULL);
+    return out && transform(FROM_REAL, self, out, d, self->shape[d], scale, true) ? out : tpi_release_then(out, NULL);
 }
 
 tp_tensor *tpi_native_fft_c2r(tp_tensor *self, int64_t dim, int64_t n, double scale) {
@@ -186,7 +186,7 @@ tp_tensor *tpi_native_fft_c2r(tp_tensor *self, int64_t dim, int64_t n, double sc
             TP_ERR_RUNTIME, "argument 'self': expected a complex tensor of size %lld along dim %d, got %s of shape %s",
             (long long)(n / 2 + 1), d, tp_dtype_name((tp_dtype)self->dtype), tpi_shape_text(tpi_shape(self)));
     tp_tensor *out = with_size(self, d, n, tpi_dtype_to_real((tp_dtype)self->dtype));
-    return out && transform(TO_REAL, self, out, d, n, scale, false) ? out : tpi_after(out, NULL);
+    return out && transform(TO_REAL, self, out, d, n, scale, false) ? out : tpi_release_then(out, NULL);
 }
 
 /* 0, 1, ..., -2, -1 over n * d; the positive half alone for real transforms. */

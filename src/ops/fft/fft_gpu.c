@@ -9,7 +9,7 @@
 static tp_tensor *lines_of(tp_tensor *t, int d, bool copied) {
     tp_tensor *view = tpo_transpose(t, d, -1);
     tp_tensor *lines = view ? (copied ? tpo_clone(view, TP_CONTIGUOUS) : tpo_contiguous(view, TP_CONTIGUOUS)) : NULL;
-    return tpi_after(view, lines);
+    return tpi_release_then(view, lines);
 }
 
 /* One dim of x; n is the length of the longer side's lines. Owned; NULL without an error: declined. */
@@ -37,12 +37,12 @@ static tp_tensor *transform(tp_tensor *x, int d, int64_t n, int kind, tp_dtype d
     tpi_gpu_span_end(&span, served);
     if (served) out = lines_of(to, d, false);
     tpi_release(from);
-    return tpi_after(to, out);
+    return tpi_release_then(to, out);
 }
 
 static tp_tensor *scaled(tp_tensor *t, double scale) { /* consumes t */
     if (!t || scale == 1) return t;
-    return tpo_mul_(t, tp_operand_double(scale)) ? t : tpi_after(t, NULL);
+    return tpo_mul_(t, tp_operand_double(scale)) ? t : tpi_release_then(t, NULL);
 }
 
 static int dim_of(const tp_tensor *t, int64_t dim) { /* -1 without an error if there is no such dim */

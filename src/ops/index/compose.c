@@ -20,8 +20,8 @@ tp_tensor *tpi_compose_index_reduce(tp_tensor *self, int64_t dim, tp_tensor *ind
     int64_t shape[TP_MAX_DIMS];
     for (int i = 0; i < self->ndim; i++) shape[i] = i == d ? index->numel : 1;
     tp_tensor *wide = tpo_reshape(index, (tp_ints){shape, self->ndim});
-    wide = tpi_after(wide, tpo_expand(wide, tpi_shape(source), false));
-    return tpi_after(wide, wide ? tpo_scatter_reduce(self, dim, wide, source, reduce, include_self) : NULL);
+    wide = tpi_release_then(wide, tpo_expand(wide, tpi_shape(source), false));
+    return tpi_release_then(wide, wide ? tpo_scatter_reduce(self, dim, wide, source, reduce, include_self) : NULL);
 }
 
 static const char *scatter_name(const char *reduce) {
@@ -40,7 +40,7 @@ tp_tensor *tpi_compose_scatter_value_reduce(tp_tensor *self, int64_t dim, tp_ten
                                             const char *reduce) {
     const char *name = scatter_name(reduce);
     tp_tensor *src = name ? tpo_full(tpi_shape(index), value, self->dtype, tpi_device(self)) : NULL;
-    return tpi_after(src, src ? tpo_scatter_reduce(self, dim, index, src, name, true) : NULL);
+    return tpi_release_then(src, src ? tpo_scatter_reduce(self, dim, index, src, name, true) : NULL);
 }
 
 /* ---- scatter_reduce's derivative ---- */
@@ -60,16 +60,16 @@ static tp_tensor *divide(tp_tensor *a, tp_tensor *b) {
 
 /* Self's own part counts for nothing where something was scattered, unless include_self. */
 static tp_tensor *self_part(const reduce_call *c, tp_tensor *t) {
-    return c->include_self || !t ? t : tpi_after(t, tpo_scatter_value(t, c->dim, c->index, tp_int(0)));
+    return c->include_self || !t ? t : tpi_release_then(t, tpo_scatter_value(t, c->dim, c->index, tp_int(0)));
 }
 
 static bool mean_backward(const reduce_call *c, tp_tensor **out) {
     tp_dtype dtype = c->grad->dtype;
     tp_tensor *counts = tpo_full(tpi_shape(c->self), tp_int(c->include_self), dtype, tpi_device(c->self));
     tp_tensor *ones = tpo_full(tpi_shape(c->index), tp_int(1), dtype, tpi_device(c->self));
-    counts = tpi_after(counts, counts && ones ? tpo_scatter_add(counts, c->dim, c->index, ones) : NULL);
+    counts = tpi_release_then(counts, counts && ones ? tpo_scatter_add(counts, c->dim, c->index, ones) : NULL);
     tp_tensor *none = counts ? tpo_eq(counts, number(0)) : NULL;
-    counts = tpi_after(counts, none ? tpo_masked_fill(counts, none, tp_int(1)) : NULL);
+    counts = tpi_release_then(counts, none ? tpo_masked_fill(counts, none, tp_int(1)) : NULL);
     tp_tensor *share = divide(c->grad, counts);
     if (share) {
         out[0] = self_part(c, tpi_retain(share));
@@ -87,11 +87,11 @@ static bool extreme_backward(const reduce_call *c, tp_tensor **out) {
     tp_tensor *there = tpo_gather(c->result, c->dim, c->index, false);
     tp_tensor *self_is = tpo_eq(c->self, tp_operand_tensor(c->result)),
               *src_is = there ? tpo_eq(c->src, tp_operand_tensor(there)) : NULL;
-    self_is = self_part(c, tpi_after(self_is, self_is ? tpo_to_dtype(self_is, c->grad->dtype) : NULL));
-    src_is = tpi_after(src_is, src_is ? tpo_to_dtype(src_is, c->grad->dtype) : NULL);
+    self_is = self_part(c, tpi_release_then(self_is, self_is ? tpo_to_dtype(self_is, c->grad->dtype) : NULL));
+    src_is = tpi_release_then(src_is, src_is ? tpo_to_dtype(src_is, c->grad->dtype) : NULL);
     tp_tensor *count = self_is && src_is ? tpo_scatter_add(self_is, c->dim, c->index, src_is) : NULL;
     tp_tensor *none = count ? tpo_eq(count, number(0)) : NULL;
-    count = tpi_after(count, none ? tpo_masked_fill(count, none, tp_int(1)) : NULL);
+    count = tpi_release_then(count, none ? tpo_masked_fill(count, none, tp_int(1)) : NULL);
     tp_tensor *share = divide(c->grad, count), *picked = share ? tpo_gather(share, c->dim, c->index, false) : NULL;
     out[0] = mul(self_is, share);
     out[1] = mul(src_is, picked);
@@ -179,7 +179,7 @@ tp_tensor *tpi_compose_take_along_dim(tp_tensor *self, tp_tensor *indices, int64
         tp_tensor *flat = tpo_reshape(self, TP_INTS(-1)), *at = tpo_reshape(indices, TP_INTS(-1));
         tp_tensor *out = flat && at ? tpo_gather(flat, 0, at, false) : NULL;
         tpi_release(at);
-        return tpi_after(flat, out);
+        return tpi_release_then(flat, out);
     }
     int d = TPI_DIM(self, dim), ndim;
     if (d < 0) return NULL;
@@ -206,7 +206,7 @@ tp_tensor *tpi_compose_take_along_dim(tp_tensor *self, tp_tensor *indices, int64
     tp_tensor *out = wide && at ? tpo_gather(wide, d, at, false) : NULL;
     tpi_release(wrapped);
     tpi_release(at);
-    return tpi_after(wide, out);
+    return tpi_release_then(wide, out);
 }
 
 tp_tensor *tpi_compose_masked_fill_tensor(tp_tensor *self, tp_tensor *mask, tp_tensor *value) {
@@ -217,7 +217,7 @@ tp_tensor *tpi_compose_masked_fill_tensor(tp_tensor *self, tp_tensor *mask, tp_t
         return tpi_fail(TP_ERR_RUNTIME, "argument 'value': a complex value cannot be converted to %s without overflow",
                         tp_dtype_name((tp_dtype)self->dtype));
     tp_tensor *same = value->dtype == self->dtype ? tpi_retain(value) : tpo_to_dtype(value, self->dtype);
-    return tpi_after(same, same ? tpo_where(mask, tp_operand_tensor(same), tp_operand_tensor(self)) : NULL);
+    return tpi_release_then(same, same ? tpo_where(mask, tp_operand_tensor(same), tp_operand_tensor(self)) : NULL);
 }
 
 tp_tensors tpi_compose_where_condition(tp_tensor *condition) {

@@ -403,7 +403,7 @@ bool tpi_gather_index_write(tpi_gather_index *p, tpi_combine_op op, tp_tensor *v
     bool one = values->numel == 1;
     if (tp_shares_storage(values, p->self)) { /* reading what is being written: read it all first */
         whole = tpi_empty(one ? tpi_shape(values) : tpi_shape(wide), values->dtype, tpi_device(values));
-        if (whole && !tpi_copy_data(whole, one ? values : wide)) whole = tpi_after(whole, NULL);
+        if (whole && !tpi_copy_data(whole, one ? values : wide)) whole = tpi_release_then(whole, NULL);
     } else
         whole = one ? tpi_retain(values) : tpi_contiguous_data(wide);
     bool nothing = wide->numel == 0;

@@ -317,7 +317,7 @@ static tp_tensor *numbers_of(picked *p, tp_device device, int64_t limit) {
     numbers_text text = picked_text(&compact, dims, n, 1, 1);
     const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault), TPI_GPU_PTR(tpi_gpu_data(out)), text_arg(&text),
                                 TPI_GPU_VAL(count), TPI_GPU_VAL(limit)};
-    return fault.word && launch(p, device, kernel, count, 6, args) ? out : tpi_after(out, NULL);
+    return fault.word && launch(p, device, kernel, count, 6, args) ? out : tpi_release_then(out, NULL);
 }
 
 static bool add_picked(picked *p, tp_tensor *x, tp_tensor *values) {
@@ -421,12 +421,12 @@ tp_tensor *tpi_gpu_index_many(tp_tensor *self, tp_tensors indices) {
     if (!self->numel) return NULL;
     if (indices.n == 1 && indices.v[0] && indices.v[0]->dtype == TP_BOOL && tpi_same_shape(self, indices.v[0])) {
         tp_tensor *alone = tpi_detached(self);
-        return alone ? tpi_after(alone, tpo_masked_select(alone, indices.v[0])) : NULL;
+        return alone ? tpi_release_then(alone, tpo_masked_select(alone, indices.v[0])) : NULL;
     }
     picked p;
     bool ok = pick_by(&p, self, indices);
     if (ok) out = tpi_empty(tp_ints_view(p.shape, p.ndim), (tp_dtype)self->dtype, tpi_device(self));
-    if (out && p.count && !read_picked(&p, out, self)) out = tpi_after(out, NULL);
+    if (out && p.count && !read_picked(&p, out, self)) out = tpi_release_then(out, NULL);
     return tpi_release_temporaries(&p.bag, out);
 }
 

@@ -116,7 +116,7 @@ static tp_tensor *scaled(tp_tensor *source, tp_scalar alpha) {
         tpi_combine(TPI_MUL, copy->dtype, &all);
     }
     tpi_release(factor);
-    return ok ? copy : tpi_after(copy, NULL);
+    return ok ? copy : tpi_release_then(copy, NULL);
 }
 
 bool tpi_native_index_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *source, tp_scalar alpha) {

@@ -41,7 +41,7 @@ static tp_tensor *taken(tp_tensor *self, int d, tp_tensor *index, bool wrap) {
     bool ok = out && take_rows(out, x, d, k, wrap);
     tpi_release(x);
     tpi_release(k);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 tpi_served tpi_gpu_index_select(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor **result) {
@@ -93,7 +93,7 @@ tpi_served tpi_gpu_embedding_backward(tp_tensor *grad, tp_tensor *indices, int64
     tp_device device = tpi_device(grad);
     tp_tensor *out = tpi_empty(TP_INTS(num_weights, width), (tp_dtype)grad->dtype, device);
     bool ok = out && tpi_fill_data(out, tp_int(0));
-    if (!ok || !indices->numel) return tpi_serve(ok ? out : tpi_after(out, NULL), result);
+    if (!ok || !indices->numel) return tpi_serve(ok ? out : tpi_release_then(out, NULL), result);
     tp_tensor *wide = tpi_as_dtype_data(indices, TP_INT64), *index = wide ? tpi_contiguous_data(wide) : NULL,
               *g = tpi_contiguous_data(grad), *numbers = NULL;
     tp_tensor *places = index && g ? tpi_gpu_order_indices(index, num_weights, &numbers) : NULL;
@@ -114,5 +114,5 @@ tpi_served tpi_gpu_embedding_backward(tp_tensor *grad, tp_tensor *indices, int64
     tpi_release(g);
     tpi_release(numbers);
     tpi_release(places);
-    return tpi_serve(ok ? out : tpi_after(out, NULL), result);
+    return tpi_serve(ok ? out : tpi_release_then(out, NULL), result);
 }

@@ -49,7 +49,7 @@ static int64_t total(const mask_job *j) { return j->start[tpi_ceil_div(j->n, CHU
 /* Any tensor as contiguous bool: owned. */
 static tp_tensor *as_mask(tp_tensor *t) {
     tp_tensor *b = tpi_as_dtype_data(t, TP_BOOL);
-    return b ? tpi_after(b, tpi_contiguous_data(b)) : NULL;
+    return b ? tpi_release_then(b, tpi_contiguous_data(b)) : NULL;
 }
 
 /* ---- Positions ---- */
@@ -109,7 +109,7 @@ tp_tensor *tpi_native_nonzero(tp_tensor *self) {
         if (out->numel) tpi_parallel_for(tpi_ceil_div(j.n, CHUNK), j.n > CHUNK, position_chunk, &j);
     }
     tpi_mfree(j.start);
-    return tpi_after(flags, out);
+    return tpi_release_then(flags, out);
 }
 
 tp_tensor *tpi_native_nonzero_static(tp_tensor *self, int64_t size, int64_t fill_value) {
@@ -121,7 +121,7 @@ tp_tensor *tpi_native_nonzero_static(tp_tensor *self, int64_t size, int64_t fill
         if (have > 0 && self->ndim > 0) memcpy(to, found->data, sizeof(int64_t) * (size_t)(have * self->ndim));
         for (int64_t i = have * self->ndim; i < out->numel; i++) to[i] = fill_value;
     }
-    return tpi_after(found, out);
+    return tpi_release_then(found, out);
 }
 
 /* ---- Selection ---- */
@@ -167,7 +167,7 @@ static tp_tensor *spread_to(tp_tensor *t, tp_ints shape, bool mask) {
     tp_tensor *flags = mask ? tpi_as_dtype_data(t, TP_BOOL) : tpi_retain(t),
               *wide = flags ? tpi_expanded(flags, shape) : NULL;
     tpi_release(flags);
-    return wide ? tpi_after(wide, tpi_contiguous_data(wide)) : NULL;
+    return wide ? tpi_release_then(wide, tpi_contiguous_data(wide)) : NULL;
 }
 
 static bool check_mask(const tp_tensor *mask) {
@@ -192,7 +192,7 @@ tp_tensor *tpi_native_masked_select(tp_tensor *self, tp_tensor *mask) {
         tpi_mfree(j.start);
     }
     tpi_release(flags);
-    return tpi_after(from, out);
+    return tpi_release_then(from, out);
 }
 
 /* Zeros of the shape that size and the mask broadcast to, with grad's elements where the mask is true. */
@@ -212,7 +212,7 @@ tp_tensor *tpi_native_masked_select_backward(tp_tensor *grad, tp_ints size, tp_t
     }
     tpi_release(flags);
     tpi_release(packed);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 tp_tensor *tpi_native_masked_scatter(tp_tensor *self, tp_tensor *mask, tp_tensor *source) {
@@ -239,7 +239,7 @@ tp_tensor *tpi_native_masked_scatter(tp_tensor *self, tp_tensor *mask, tp_tensor
     tpi_release(flags);
     tpi_release(packed);
     tpi_release(wide);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 /* grad where the mask is true, in order, behind it zeros up to the size of masked_scatter's source. */
@@ -259,7 +259,7 @@ tp_tensor *tpi_native_masked_scatter_backward(tp_tensor *grad, tp_tensor *mask, 
     }
     tpi_release(flags);
     tpi_release(from);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 /* ---- fill_diagonal ---- */

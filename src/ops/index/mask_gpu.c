@@ -45,8 +45,9 @@ tpi_served tpi_gpu_masked_scatter(tp_tensor *self, tp_tensor *mask, tp_tensor *s
         return TPI_DECLINED;
     }
     tp_tensor *alone = tpi_detached(self);
-    return tpi_serve(
-        alone ? tpi_after(alone, spread(mask, source, TP_OPERAND(alone), tp_ints_view(shape, ndim))) : NULL, result);
+    return tpi_serve(alone ? tpi_release_then(alone, spread(mask, source, TP_OPERAND(alone), tp_ints_view(shape, ndim)))
+                           : NULL,
+                     result);
 }
 
 tpi_served tpi_gpu_masked_select_backward(tp_tensor *grad, tp_ints size, tp_tensor *mask, tp_tensor **result) {
@@ -72,7 +73,7 @@ static tp_tensor *packed(counted *c, tp_tensor *values, int64_t size, tp_scalar 
                          ? tpi_empty(TP_INTS(size), (tp_dtype)values->dtype, tpi_device(values))
                          : NULL;
     tp_tensor *part = out ? tpi_put(&c->bag, tpi_narrowed(room, 0, 0, size)) : NULL;
-    return part && (!size || tpi_copy_data(out, part)) ? out : tpi_after(out, NULL);
+    return part && (!size || tpi_copy_data(out, part)) ? out : tpi_release_then(out, NULL);
 }
 
 tpi_served tpi_gpu_masked_scatter_backward(tp_tensor *grad, tp_tensor *mask, tp_ints size, tp_tensor **result) {
@@ -90,7 +91,7 @@ tpi_served tpi_gpu_masked_scatter_backward(tp_tensor *grad, tp_tensor *mask, tp_
         tpi_geometry g = {.ndim = (int)size.n};
         memcpy(g.shape, size.v, sizeof *size.v * (size_t)size.n);
         tpi_contiguous_strides(size, g.strides);
-        if (out && !tpi_set_geometry(out, &g)) out = tpi_after(out, NULL);
+        if (out && !tpi_set_geometry(out, &g)) out = tpi_release_then(out, NULL);
     }
     return tpi_serve(tpi_release_temporaries(&c.bag, out), result);
 }
@@ -123,5 +124,5 @@ tpi_served tpi_gpu_nonzero_static(tp_tensor *self, int64_t size, int64_t fill_va
         if (rest) at = tpi_put(&c.bag, rest);
     }
     tpi_release(mask);
-    return tpi_serve(tpi_release_temporaries(&c.bag, ok ? out : tpi_after(out, NULL)), result);
+    return tpi_serve(tpi_release_temporaries(&c.bag, ok ? out : tpi_release_then(out, NULL)), result);
 }

@@ -185,7 +185,7 @@ tp_tensor *tpi_native_gather(tp_tensor *self, int64_t dim, tp_tensor *index, boo
         l.per_chunk = 1 + CHUNK_BYTES / (1 + bytes / units);
         tpi_parallel_for(tpi_ceil_div(units, l.per_chunk), bytes > TPI_WORTH_BYTES, fetch_lines, &l);
     } else
-        out = tpi_after(out, NULL);
+        out = tpi_release_then(out, NULL);
     tpi_release(to);
     tpi_release(at);
     tpi_release(from);

@@ -71,13 +71,13 @@ tpi_served tpi_gpu_gather(tp_tensor *self, int64_t dim, tp_tensor *index, bool s
     bool ok =
         fault.word && kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_gpu_blocks(index->numel), 256, 0, 7, args);
     tpi_release(k);
-    return tpi_serve(ok ? out : tpi_after(out, NULL), result);
+    return tpi_serve(ok ? out : tpi_release_then(out, NULL), result);
 }
 
 /* The part of source that the index covers, contiguous; owned. */
 static tp_tensor *covered(tp_tensor *source, const tp_tensor *index) {
     tp_tensor *part = tpi_alias(source, index->ndim, index->shape, source->strides, tpi_offset(source));
-    return part ? tpi_after(part, tpi_contiguous_data(part)) : NULL;
+    return part ? tpi_release_then(part, tpi_contiguous_data(part)) : NULL;
 }
 
 /* Where two numbers name one place, one of the two values stays: as in PyTorch it is not said which. */
@@ -157,7 +157,7 @@ static tp_tensor *places_of(tp_tensor *index, const layout *l, int64_t nowhere) 
     bool ok = fault.word && kernel &&
               tpi_gpu_launch(tpi_device(index), kernel, tpi_gpu_blocks(index->numel), 256, 0, 7, args);
     tpi_release(k);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 /* Lines of elements along the dim, each by itself, where they are of a length that a block, or threads, can take. */
@@ -304,7 +304,7 @@ static tp_tensor *wrapped(tp_tensor *index, int64_t size) { /* contiguous */
     if (fault.word && kernel &&
         (!index->numel || tpi_gpu_launch(tpi_device(index), kernel, tpi_gpu_blocks(index->numel), 256, 0, 6, args)))
         return out;
-    return tpi_after(out, NULL);
+    return tpi_release_then(out, NULL);
 }
 
 /* spread_along, of an index that may count from the end. */
@@ -376,7 +376,7 @@ static tp_tensor *compacted(tp_tensor *x, tp_tensor *mask) {
     tp_tensor *last = tpi_narrowed(counted, 0, n - 1, 1);
     tp_scalar total = last ? tp_item_scalar(last) : tp_no_scalar();
     tpi_release(last);
-    if (total.kind == TP_SCALAR_NONE) return tpi_after(counted, NULL);
+    if (total.kind == TP_SCALAR_NONE) return tpi_release_then(counted, NULL);
     count = total.as.i;
     layout l = layout_of(tpi_shape(mask), mask->strides, -1, 1);
     tp_tensor *out = x ? tpi_empty(TP_INTS(count), (tp_dtype)x->dtype, tpi_device(x))
@@ -392,7 +392,7 @@ static tp_tensor *compacted(tp_tensor *x, tp_tensor *mask) {
                                 TPI_GPU_VAL(n)};
     bool ok = out && (!count || tpi_gpu_launch_each(tpi_device(mask), kernel, n, 6, args));
     tpi_release(counted);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 tpi_served tpi_gpu_masked_select(tp_tensor *self, tp_tensor *mask, tp_tensor **result) {
@@ -436,7 +436,7 @@ static tp_tensor *triangle(tp_tensor *self, int64_t diagonal, bool lower) {
                                 TPI_GPU_VAL(diagonal)};
     bool ok = tpi_gpu_launch_each(tpi_device(self), kernel, n, 6, args);
     tpi_release(x);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 tpi_served tpi_gpu_tril(tp_tensor *self, int64_t diagonal, tp_tensor **result) {
     return tpi_serve(triangle(self, diagonal, true), result);

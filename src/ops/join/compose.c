@@ -76,9 +76,9 @@ tp_tensor *tpi_compose_repeat(tp_tensor *self, tp_ints repeats) {
         final[i] = tpi_size_times(times, size);
     }
     tp_tensor *spread = tpo_reshape(self, (tp_ints){from, n});
-    spread = tpi_after(spread, tpo_expand(spread, (tp_ints){to, n}, false));
-    spread = tpi_after(spread, tpo_clone(spread, TP_CONTIGUOUS));
-    return tpi_after(spread, tpo_view(spread, (tp_ints){final, repeats.n}));
+    spread = tpi_release_then(spread, tpo_expand(spread, (tp_ints){to, n}, false));
+    spread = tpi_release_then(spread, tpo_clone(spread, TP_CONTIGUOUS));
+    return tpi_release_then(spread, tpo_view(spread, (tp_ints){final, repeats.n}));
 }
 
 tp_tensor *tpi_compose_tile(tp_tensor *self, tp_ints dims) {
@@ -95,30 +95,30 @@ tp_tensor *tpi_compose_repeat_interleave(tp_tensor *self, int64_t repeats, int64
                         (long long)repeats);
     tp_tensor *x = dim == TP_NONE ? tpo_flatten(self, 0, -1) : self->ndim ? tpi_retain(self) : tpo_flatten(self, 0, -1);
     int d = !x ? -1 : dim == TP_NONE ? 0 : tpi_wrap_dim(dim, x->ndim);
-    if (d < 0) return tpi_after(x, NULL);
+    if (d < 0) return tpi_release_then(x, NULL);
     int64_t shape[TP_MAX_DIMS], n = x->ndim;
     if (n == TP_MAX_DIMS)
-        return tpi_after(x, tpi_fail(TP_ERR_VALUE, "argument 'self': already has %d dimensions", TP_MAX_DIMS));
+        return tpi_release_then(x, tpi_fail(TP_ERR_VALUE, "argument 'self': already has %d dimensions", TP_MAX_DIMS));
     for (int64_t i = 0; i <= n; i++) shape[i] = i <= d ? x->shape[i] : i == d + 1 ? repeats : x->shape[i - 1];
     int64_t total = tpi_size_times(x->shape[d], repeats);
     if (output_size != TP_NONE && output_size != total)
-        return tpi_after(x, tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': expected %lld, got %lld",
-                                     (long long)total, (long long)output_size));
-    x = tpi_after(x, tpo_unsqueeze(x, d + 1));
-    x = tpi_after(x, tpo_expand(x, (tp_ints){shape, n + 1}, false));
-    x = tpi_after(x, tpo_clone(x, TP_CONTIGUOUS));
-    return tpi_after(x, tpo_flatten(x, d, d + 1));
+        return tpi_release_then(x, tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': expected %lld, got %lld",
+                                            (long long)total, (long long)output_size));
+    x = tpi_release_then(x, tpo_unsqueeze(x, d + 1));
+    x = tpi_release_then(x, tpo_expand(x, (tp_ints){shape, n + 1}, false));
+    x = tpi_release_then(x, tpo_clone(x, TP_CONTIGUOUS));
+    return tpi_release_then(x, tpo_flatten(x, d, d + 1));
 }
 
 tp_tensor *tpi_compose_repeat_interleave_self_Tensor(tp_tensor *self, tp_tensor *repeats, int64_t dim,
                                                      int64_t output_size) {
     tp_tensor *x = dim == TP_NONE || self->ndim == 0 ? tpo_flatten(self, 0, -1) : tpi_retain(self);
     int d = !x ? -1 : dim == TP_NONE ? 0 : tpi_wrap_dim(dim, x->ndim);
-    if (d < 0) return tpi_after(x, NULL);
+    if (d < 0) return tpi_release_then(x, NULL);
     tp_tensor *counts = NULL, *index = NULL, *out = NULL;
     if (repeats->numel == 1 && x->shape[d] != 1) { /* one count for all */
         counts = tpo_reshape(repeats, TP_INTS(1));
-        counts = tpi_after(counts, tpo_expand(counts, TP_INTS(x->shape[d]), false));
+        counts = tpi_release_then(counts, tpo_expand(counts, TP_INTS(x->shape[d]), false));
     } else if (repeats->ndim > 1 || repeats->numel != x->shape[d]) {
         tpi_fail(TP_ERR_RUNTIME,
                  "argument 'repeats': repeats must have the same size as input along dim, but got repeats.size(0) = "
@@ -130,7 +130,7 @@ tp_tensor *tpi_compose_repeat_interleave_self_Tensor(tp_tensor *self, tp_tensor 
     if (index) out = tpo_index_select(x, d, index);
     tpi_release(counts);
     tpi_release(index);
-    return tpi_after(x, out);
+    return tpi_release_then(x, out);
 }
 
 /* ---- roll, rot90 ---- */
@@ -138,8 +138,8 @@ tp_tensor *tpi_compose_repeat_interleave_self_Tensor(tp_tensor *self, tp_tensor 
 tp_tensor *tpi_compose_roll(tp_tensor *self, tp_ints shifts, tp_ints dims) {
     if (dims.n > 0 || shifts.n != 1) return tpo_roll_dims(self, shifts, dims);
     tp_tensor *line = tpo_reshape(self, TP_INTS(-1)); /* no dims: all elements in a row */
-    line = tpi_after(line, tpo_roll_dims(line, shifts, TP_INTS(0)));
-    return tpi_after(line, tpo_view(line, tpi_shape(self)));
+    line = tpi_release_then(line, tpo_roll_dims(line, shifts, TP_INTS(0)));
+    return tpi_release_then(line, tpo_view(line, tpi_shape(self)));
 }
 
 tp_tensor *tpi_compose_rot90(tp_tensor *self, int64_t k, tp_ints dims) {
@@ -156,7 +156,7 @@ tp_tensor *tpi_compose_rot90(tp_tensor *self, int64_t k, tp_ints dims) {
     if (k == 0) return tpo_clone(self, TP_PRESERVE);
     if (k == 2) return tpo_flip(self, TP_INTS(a, b));
     tp_tensor *t = tpo_flip(self, k == 1 ? TP_INTS(b) : TP_INTS(a));
-    return tpi_after(t, tpo_transpose(t, a, b));
+    return tpi_release_then(t, tpo_transpose(t, a, b));
 }
 
 /* ---- diagonals ---- */
@@ -170,7 +170,7 @@ tp_tensor *tpi_compose_diag(tp_tensor *self, int64_t diagonal) {
 
 tp_tensor *tpi_compose_diagflat(tp_tensor *self, int64_t offset) {
     tp_tensor *line = tpo_reshape(self, TP_INTS(-1));
-    return tpi_after(line, tpo_diag_embed(line, offset, 0, 1));
+    return tpi_release_then(line, tpo_diag_embed(line, offset, 0, 1));
 }
 
 tp_tensor *tpi_compose_trace(tp_tensor *self) {
@@ -178,7 +178,7 @@ tp_tensor *tpi_compose_trace(tp_tensor *self) {
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': trace: expected a matrix, but got tensor with dim %d",
                         self->ndim);
     tp_tensor *d = tpo_diagonal(self, 0, 0, 1);
-    return tpi_after(d, tpo_sum(d, tp_no_ints(), false, TP_NO_DTYPE));
+    return tpi_release_then(d, tpo_sum(d, tp_no_ints(), false, TP_NO_DTYPE));
 }
 
 /* ---- block_diag, cartesian_prod, combinations, vander ---- */
@@ -196,7 +196,7 @@ static tp_tensor *band(tp_tensor *block, int64_t before, int64_t width, tp_dtype
     }
     tpi_release(left);
     tpi_release(right);
-    return tpi_after(matrix, out);
+    return tpi_release_then(matrix, out);
 }
 
 tp_tensor *tpi_compose_block_diag(tp_tensors tensors) {
@@ -233,7 +233,7 @@ tp_tensor *tpi_compose_cartesian_prod(tp_tensors tensors) {
     if (!grids.v) return NULL;
     tp_tensor *all = tpo_stack(grids, -1);
     tpi_release_list(grids);
-    return tpi_after(all, tpo_reshape(all, TP_INTS(-1, tensors.n)));
+    return tpi_release_then(all, tpo_reshape(all, TP_INTS(-1, tensors.n)));
 }
 
 tp_tensor *tpi_compose_combinations(tp_tensor *self, int64_t r, bool with_replacement) {
@@ -245,11 +245,11 @@ tp_tensor *tpi_compose_combinations(tp_tensor *self, int64_t r, bool with_replac
     tp_tensor *index = tpo_combination_indices(self->numel, r, with_replacement);
     if (!index) return NULL;
     int64_t count = index->shape[1];
-    index = tpi_moved_data(tpi_after(index, tpo_reshape(index, TP_INTS(-1))), tpi_device(self));
+    index = tpi_moved_data(tpi_release_then(index, tpo_reshape(index, TP_INTS(-1))), tpi_device(self));
     tp_tensor *picks = index ? tpo_index_select(self, 0, index) : NULL;
     tpi_release(index);
-    picks = tpi_after(picks, tpo_view(picks, TP_INTS(r, count)));
-    return tpi_after(picks, tpo_transpose(picks, 0, 1));
+    picks = tpi_release_then(picks, tpo_view(picks, TP_INTS(r, count)));
+    return tpi_release_then(picks, tpo_transpose(picks, 0, 1));
 }
 
 /* Powers by running products, so that the derivative at zero is right. */
@@ -264,11 +264,11 @@ tp_tensor *tpi_compose_vander_matrix(tp_tensor *x, int64_t N, bool increasing) {
     tp_tensor *powers = tpo_ones(TP_INTS(x->numel, 1), dtype, tpi_device(x));
     if (N > 1) {
         tp_tensor *column = tpo_unsqueeze(x, 1);
-        column = tpi_after(column, tpo_expand(column, TP_INTS(x->numel, N - 1), false));
-        column = tpi_after(column, tpo_cumprod(column, 1, dtype));
+        column = tpi_release_then(column, tpo_expand(column, TP_INTS(x->numel, N - 1), false));
+        column = tpi_release_then(column, tpo_cumprod(column, 1, dtype));
         tp_tensor *joined = powers && column ? tpo_cat(TP_LIST(powers, column), 1) : NULL;
         tpi_release(column);
-        powers = tpi_after(powers, joined);
+        powers = tpi_release_then(powers, joined);
     }
-    return increasing ? powers : tpi_after(powers, tpo_flip(powers, TP_INTS(1)));
+    return increasing ? powers : tpi_release_then(powers, tpo_flip(powers, TP_INTS(1)));
 }

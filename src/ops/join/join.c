@@ -135,7 +135,7 @@ tp_tensor *tpi_native_cat(tp_tensors tensors, int64_t dim) {
     tp_tensor *out = NULL;
     tp_layout layout = !channels_last ? TP_CONTIGUOUS : first->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D;
     if (ok) out = tpi_empty_layout((tp_ints){shape, first->ndim}, dtype, tpi_device(first), layout);
-    if (out && !join_parts(out, d, n, parts)) out = tpi_after(out, NULL);
+    if (out && !join_parts(out, d, n, parts)) out = tpi_release_then(out, NULL);
     tpi_mfree(parts);
     return out;
 }
@@ -294,7 +294,7 @@ static tp_tensor *rolled(tp_tensor *self, tp_ints shifts, tp_ints dims, bool bac
         bool ok = b && tpi_copy_data(a, b);
         tpi_release(a);
         tpi_release(b);
-        if (!ok) return tpi_after(out, NULL);
+        if (!ok) return tpi_release_then(out, NULL);
     }
     return out;
 }
@@ -377,7 +377,7 @@ tp_tensor *tpi_native_diag_embed(tp_tensor *self, int64_t offset, int64_t dim1, 
     if (ok) diagonal = tpi_alias(out, g.ndim, g.shape, g.strides, g.offset);
     ok = diagonal && tpi_copy_data(diagonal, self);
     tpi_release(diagonal);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 /* ---- repeat_interleave with a count per element: the index that does it ---- */
@@ -394,19 +394,20 @@ tp_tensor *tpi_native_repeat_interleave_Tensor(tp_tensor *repeats, int64_t outpu
     int64_t total = 0;
     for (int64_t i = 0; i < counts->numel; i++) {
         if (count[i] < 0)
-            return tpi_after(counts, tpi_fail(TP_ERR_RUNTIME,
-                                              "argument 'repeats': expected no negative counts, got %lld at %lld",
-                                              (long long)count[i], (long long)i));
+            return tpi_release_then(
+                counts, tpi_fail(TP_ERR_RUNTIME, "argument 'repeats': expected no negative counts, got %lld at %lld",
+                                 (long long)count[i], (long long)i));
         total = tpi_size_plus(total, count[i]);
     }
     if (output_size != TP_NONE && output_size != total)
-        return tpi_after(counts, tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': the counts add up to %lld, got %lld",
-                                          (long long)total, (long long)output_size));
+        return tpi_release_then(counts,
+                                tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': the counts add up to %lld, got %lld",
+                                         (long long)total, (long long)output_size));
     tp_tensor *out = tpi_empty((tp_ints){&total, 1}, TP_INT64, tpi_device(repeats));
     if (out) {
         int64_t *at = (int64_t *)(void *)out->data;
         for (int64_t i = 0; i < counts->numel; i++)
             for (int64_t k = 0; k < count[i]; k++) *at++ = i;
     }
-    return tpi_after(counts, out);
+    return tpi_release_then(counts, out);
 }

@@ -38,5 +38,5 @@ tpi_served tpi_gpu_cat(tp_tensors tensors, int64_t dim, tp_tensor **result) {
         at += t->shape[d];
         tpi_release(place);
     }
-    return tpi_serve(ok ? out : tpi_after(out, NULL), result);
+    return tpi_serve(ok ? out : tpi_release_then(out, NULL), result);
 }

@@ -50,7 +50,7 @@ tpi_served tpi_gpu_flip(tp_tensor *self, tp_ints dims, tp_tensor **result) {
     }
     tp_tensor *out = tpi_empty_like(self, (tp_dtype)self->dtype);
     turned t;
-    if (!out || !turn(&t, self, out, flipped)) return tpi_serve(tpi_after(out, NULL), result);
+    if (!out || !turn(&t, self, out, flipped)) return tpi_serve(tpi_release_then(out, NULL), result);
     int64_t numbers[2 * MOST_DIMS], first = 0;
     memcpy(numbers, t.shape, sizeof *numbers * (size_t)t.dims);
     memcpy(numbers + t.dims, t.stride, sizeof *numbers * (size_t)t.dims);
@@ -63,7 +63,8 @@ tpi_served tpi_gpu_flip(tp_tensor *self, tp_ints dims, tp_tensor **result) {
                                 TPI_GPU_PTR(self->data + first * (int64_t)tpi_itemsize(self)),
                                 {TPI_GPU_VALUE, (uint32_t)(2 * t.dims * 8), numbers},
                                 TPI_GPU_VAL(self->numel)};
-    return tpi_serve(tpi_gpu_launch_each(tpi_device(self), kernel, self->numel, 4, args) ? out : tpi_after(out, NULL),
+    return tpi_serve(tpi_gpu_launch_each(tpi_device(self), kernel, self->numel, 4, args) ? out
+                                                                                         : tpi_release_then(out, NULL),
                      result);
 }
 

@@ -76,7 +76,7 @@ tp_tensor *tpi_columns_copy(const tp_tensor *t, tp_ints batch) {
                                  (tp_dtype)t->dtype, tpi_device(t));
     if (copy) copy->storage->made_up = tpi_is_made_up(t);
     if (copy && tpi_copy_data(copy, t)) return copy;
-    return tpi_after(copy, NULL);
+    return tpi_release_then(copy, NULL);
 }
 
 tpi_part tpi_columns_part(const tp_tensor *t) {

@@ -263,7 +263,7 @@ tp_tensor *tpi_compose_linalg_vander(tp_tensor *x, int64_t N) {
     bool whole = tpi_dtype_category[x->dtype] & (TPI_CAT_BOOL | TPI_CAT_INT) && x->dtype != TP_INT64;
     if (x->ndim < 1 || whole) { /* powers of whole numbers are int64 */
         tp_tensor *as = x->ndim < 1 ? tpo_unsqueeze(x, 0) : tpo_to_dtype(x, TP_INT64);
-        return as ? tpi_after(as, tpi_compose_linalg_vander(as, N)) : NULL;
+        return as ? tpi_release_then(as, tpi_compose_linalg_vander(as, N)) : NULL;
     }
     int64_t n = N == TP_NONE ? x->shape[x->ndim - 1] : N;
     if (n < 2) return tpi_fail(TP_ERR_VALUE, "argument 'N': expected more than 1, got %lld", (long long)n);

@@ -64,7 +64,7 @@ tp_tensor *tpi_native_eigvalsh(tp_tensor *self, const char *UPLO) {
     tp_tensor *values, *scrap;
     bool ok = eigh(self, UPLO, false, &values, &scrap);
     tpi_release(scrap);
-    return ok ? values : tpi_after(values, NULL);
+    return ok ? values : tpi_release_then(values, NULL);
 }
 
 /* ---- General ---- */
@@ -125,7 +125,7 @@ bool tpi_native_eig(tp_tensor *self, tp_tensor **out) { return eig(self, &out[0]
 
 tp_tensor *tpi_native_eigvals(tp_tensor *self) {
     tp_tensor *values;
-    return eig(self, &values, NULL) ? values : tpi_after(values, NULL);
+    return eig(self, &values, NULL) ? values : tpi_release_then(values, NULL);
 }
 
 /* ---- Singular values ---- */
@@ -194,5 +194,5 @@ bool tpi_native_svd(tp_tensor *A, bool full_matrices, tp_tensor **out) {
 
 tp_tensor *tpi_native_svdvals(tp_tensor *A) {
     tp_tensor *values;
-    return svd(A, false, NULL, &values, NULL) ? values : tpi_after(values, NULL);
+    return svd(A, false, NULL, &values, NULL) ? values : tpi_release_then(values, NULL);
 }

@@ -60,7 +60,7 @@ tpi_served tpi_gpu_eigh(tp_tensor *self, const char *UPLO, tp_tensor **out) {
 
 tpi_served tpi_gpu_eigvalsh(tp_tensor *self, const char *UPLO, tp_tensor **result) {
     tp_tensor *made[2];
-    return tpi_serve(eigen(self, UPLO, false, made) ? tpi_after(made[1], made[0]) : NULL, result);
+    return tpi_serve(eigen(self, UPLO, false, made) ? tpi_release_then(made[1], made[0]) : NULL, result);
 }
 
 /* ---- General ---- */

@@ -70,7 +70,7 @@ static tp_tensor *squared(tp_tensor *x, tp_tensor *times, int step) {
     tp_tensor *out = more ? tpo_where(more, tp_operand_tensor(twice), tp_operand_tensor(x)) : NULL;
     tpi_release(twice);
     tpi_release(more);
-    return tpi_after(x, out);
+    return tpi_release_then(x, out);
 }
 
 tpi_served tpi_gpu_matrix_exp(tp_tensor *self, tp_tensor **result) {
@@ -88,5 +88,6 @@ tpi_served tpi_gpu_matrix_exp(tp_tensor *self, tp_tensor **result) {
     tp_tensor *small = scale ? tpi_put(&bag, tpo_mul(tp_operand_tensor(a), tp_operand_tensor(scale))) : NULL,
               *x = small ? fraction(small) : NULL;
     for (int step = 0; x && step < most; step++) x = squared(x, times, step);
-    return tpi_serve(tpi_release_temporaries(&bag, x ? tpi_after(x, tpi_columns_copy(x, tp_no_ints())) : NULL), result);
+    return tpi_serve(tpi_release_temporaries(&bag, x ? tpi_release_then(x, tpi_columns_copy(x, tp_no_ints())) : NULL),
+                     result);
 }

@@ -113,7 +113,7 @@ tp_tensor *tpi_native_lu_permutation(tp_tensor *pivots, int64_t m, tp_dtype dtyp
                         "argument 'LU_pivots': expected at most %lld for a matrix of as many rows, got shape %s",
                         (long long)m, tpi_shape_text(tpi_shape(pivots)));
     tp_tensor *whole = tpi_as_dtype_data(pivots, TP_INT32),
-              *ready = whole ? tpi_after(whole, tpi_contiguous_data(whole)) : NULL,
+              *ready = whole ? tpi_release_then(whole, tpi_contiguous_data(whole)) : NULL,
               *p = ready ? tpi_columns_new(pivots, 1, m, m, dtype) : NULL;
     int64_t *row = p ? tpi_malloc(sizeof *row * (size_t)(m + 1)) : NULL;
     bool ok = row && tpi_fill_data(p, tp_int(0));
@@ -137,7 +137,7 @@ tp_tensor *tpi_native_lu_permutation(tp_tensor *pivots, int64_t m, tp_dtype dtyp
     }
     tpi_mfree(row);
     tpi_release(ready);
-    return ok ? p : tpi_after(p, NULL);
+    return ok ? p : tpi_release_then(p, NULL);
 }
 
 static void ldl_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
@@ -246,7 +246,7 @@ static tp_tensor *make_q(const tp_tensor *reflectors, const tp_tensor *tau, int6
         ok = tpi_each_matrix(&x, need.bytes, orgqr_one);
     }
     tpi_release(t);
-    return ok ? q : tpi_after(q, NULL);
+    return ok ? q : tpi_release_then(q, NULL);
 }
 
 /* The upper triangle of the first `rows` rows. */

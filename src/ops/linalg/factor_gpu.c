@@ -130,7 +130,7 @@ tpi_served tpi_gpu_lu_permutation(tp_tensor *pivots, int64_t m, tp_dtype dtype, 
     tpi_release(rows);
     tpi_release(narrow);
     tpi_release(from);
-    return tpi_serve(ok ? p : tpi_after(p, NULL), result);
+    return tpi_serve(ok ? p : tpi_release_then(p, NULL), result);
 }
 
 /* ---- Determinants ---- */
@@ -155,7 +155,7 @@ static bool has_determinants(const tp_tensor *A) {
 
 tpi_served tpi_gpu_det(tp_tensor *A, tp_tensor **result) {
     tp_tensor *det = has_determinants(A) ? tpi_batch_new(A, 2, (tp_dtype)A->dtype) : NULL;
-    return tpi_serve(det && determinants(A, det, NULL) ? det : tpi_after(det, NULL), result);
+    return tpi_serve(det && determinants(A, det, NULL) ? det : tpi_release_then(det, NULL), result);
 }
 
 tpi_served tpi_gpu_slogdet(tp_tensor *A, tp_tensor **out) {
@@ -237,7 +237,7 @@ static tp_tensor *first_columns(tp_tensor *from, tp_tensor *tau, int64_t columns
     tpi_release(to);
     tpi_release(part);
     tpi_release(t);
-    return ok ? q : tpi_after(q, NULL);
+    return ok ? q : tpi_release_then(q, NULL);
 }
 
 tpi_served tpi_gpu_qr(tp_tensor *A, const char *mode, tp_tensor **out) {

@@ -87,7 +87,7 @@ static tp_tensor *pinv_product(tp_tensor *A, tp_tensor *u, tp_tensor *s, tp_tens
     divide_columns(u, s, A, atol, rtol);
     conjugate(u);
     conjugate(vh);
-    if (!k) return tpi_fill_data(out, tp_int(0)) ? out : tpi_after(out, NULL);
+    if (!k) return tpi_fill_data(out, tp_int(0)) ? out : tpi_release_then(out, NULL);
     /* V is vh^T: its rows are vh's columns; U^H's rows are u's columns. */
     tpi_product p = {.dtype = (tp_dtype)A->dtype,
                      .batches = tpi_batches_of(A, 2),
@@ -261,5 +261,7 @@ tp_tensor *tpi_native_matrix_exp(tp_tensor *self) {
     tpi_matrices x = {
         .dtype = (tp_dtype)self->dtype, .batches = tpi_batches_of(self, 2), .m = n, .n = n, .a = tpi_columns_part(out)};
     size_t bytes = ((size_t)n * (size_t)n * tpi_dtype_bytes[x.dtype] + 63) / 64 * 64;
-    return tpi_each_matrix(&x, BUFFERS * bytes + (size_t)n * sizeof(int), exponential_one) ? out : tpi_after(out, NULL);
+    return tpi_each_matrix(&x, BUFFERS * bytes + (size_t)n * sizeof(int), exponential_one)
+               ? out
+               : tpi_release_then(out, NULL);
 }

@@ -141,8 +141,8 @@ static tp_tensor *solve_systems(tp_tensor *A, tp_tensor *B, bool left, tp_tensor
     }
     tpi_release(right);
     tpi_release(a);
-    if (!ok) return tpi_after(b, NULL);
-    return left ? b : tpi_after(b, swapped(b));
+    if (!ok) return tpi_release_then(b, NULL);
+    return left ? b : tpi_release_then(b, swapped(b));
 }
 
 bool tpi_native_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, tp_tensor **out) {
@@ -155,9 +155,9 @@ bool tpi_native_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_error
     int64_t batch;
     int bad = x && check_errors ? tpi_first_info(info, &batch) : 0;
     if (bad)
-        x = tpi_after(x, tpi_fail(TP_ERR_LINALG, "%sThe solver failed because the input matrix is singular.",
-                                  tpi_failed_text("torch.linalg.solve", batch)));
-    if (x && vector) x = tpi_after(x, without_last_dim(x));
+        x = tpi_release_then(x, tpi_fail(TP_ERR_LINALG, "%sThe solver failed because the input matrix is singular.",
+                                         tpi_failed_text("torch.linalg.solve", batch)));
+    if (x && vector) x = tpi_release_then(x, without_last_dim(x));
     if (x) {
         out[0] = x;
         out[1] = info;
@@ -193,7 +193,7 @@ tp_tensor *tpi_native_solve_triangular(tp_tensor *self, tp_tensor *B, bool upper
         ok = tpi_each_matrix(&x, 0, triangular_one);
     }
     tpi_release(a);
-    return ok ? b : tpi_after(b, NULL);
+    return ok ? b : tpi_release_then(b, NULL);
 }
 
 static void ldl_solve_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
@@ -204,7 +204,7 @@ static void ldl_solve_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
 /* LAPACK follows pivots without looking: a row's number, negative for one half of a block of two. */
 static bool pivots_fit(const tp_tensor *pivots, int64_t n) {
     tp_tensor *wide = tpi_as_dtype_data((tp_tensor *)pivots, TP_INT64),
-              *flat = wide ? tpi_after(wide, tpi_contiguous_data(wide)) : NULL;
+              *flat = wide ? tpi_release_then(wide, tpi_contiguous_data(wide)) : NULL;
     if (!flat) return false;
     const int64_t *p = (const int64_t *)(const void *)flat->data;
     bool some = true, fit = true;
@@ -231,7 +231,7 @@ tp_tensor *tpi_native_ldl_solve(tp_tensor *LD, tp_tensor *pivots, tp_tensor *B, 
     tp_ints batch = tp_ints_view(LD->shape, LD->ndim - 2);
     tp_tensor *a = tpi_columns_copy(LD, batch), *b = a ? tpi_columns_copy(B, batch) : NULL;
     tp_tensor *whole = b ? tpi_as_dtype_data(pivots, TP_INT32) : NULL,
-              *p = whole ? tpi_after(whole, tpi_contiguous_data(whole)) : NULL;
+              *p = whole ? tpi_release_then(whole, tpi_contiguous_data(whole)) : NULL;
     bool ok = p != NULL;
     if (ok && b->numel) {
         tpi_matrices x = {.dtype = (tp_dtype)b->dtype,
@@ -247,7 +247,7 @@ tp_tensor *tpi_native_ldl_solve(tp_tensor *LD, tp_tensor *pivots, tp_tensor *B, 
     }
     tpi_release(a);
     tpi_release(p);
-    return ok ? b : tpi_after(b, NULL);
+    return ok ? b : tpi_release_then(b, NULL);
 }
 
 /* ---- Determinants ---- */
@@ -306,7 +306,7 @@ static bool determinants(tp_tensor *A, tp_tensor *first, tp_tensor *second, char
 tp_tensor *tpi_native_det(tp_tensor *A) {
     if (!tpi_check_square(A, "A")) return NULL;
     tp_tensor *det = tpi_batch_new(A, 2, (tp_dtype)A->dtype);
-    return det && determinants(A, det, NULL, 'd') ? det : tpi_after(det, NULL);
+    return det && determinants(A, det, NULL, 'd') ? det : tpi_release_then(det, NULL);
 }
 
 bool tpi_native_slogdet(tp_tensor *A, tp_tensor **out) {
@@ -339,7 +339,7 @@ static tp_tensor *roomy_copy(const tp_tensor *b, int64_t rows, tp_ints batch) {
     tp_tensor *part = room ? tpi_narrowed(room, room->ndim - 2, 0, rows_of(b)) : NULL;
     bool ok = part && tpi_fill_data(room, tp_int(0)) && tpi_copy_data(part, b);
     tpi_release(part);
-    return ok ? room : tpi_after(room, NULL);
+    return ok ? room : tpi_release_then(room, NULL);
 }
 
 /* Sums of squares of what the fit leaves, per column; empty unless m > n, full rank, and not gelsy. */

@@ -70,7 +70,7 @@ tpi_served tpi_gpu_cholesky_ex(tp_tensor *self, bool upper, bool check_errors, t
                 : tpi_gpu_block_cholesky(l, info));
     ok = ok && (!check_errors || tpi_gpu_info_clear(info)) &&
          (upper && driver ? tpo_triu_(l, 0) : tpo_tril_(l, 0)) != NULL;
-    if (ok && upper && !driver) ok = (l = tpi_after(l, tpo_adjoint_physical(l))) != NULL;
+    if (ok && upper && !driver) ok = (l = tpi_release_then(l, tpo_adjoint_physical(l))) != NULL;
     return tpi_serve_if(tpi_gpu_hand_over(2, (tp_tensor *[]){l, info}, ok, out));
 }
 
@@ -171,8 +171,8 @@ tpi_served tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_er
     }
     if (b && vector) b = tpi_put(&bag, tpo_unsqueeze(b, -1));
     bool ok = a && b && solve_systems(a, b, check_errors, made);
-    if (ok && vector) ok = (made[0] = tpi_after(made[0], tpo_squeeze_dim(made[0], -1))) != NULL;
-    if (ok && !left) ok = (made[0] = tpi_after(made[0], tpo_transpose(made[0], -2, -1))) != NULL;
+    if (ok && vector) ok = (made[0] = tpi_release_then(made[0], tpo_squeeze_dim(made[0], -1))) != NULL;
+    if (ok && !left) ok = (made[0] = tpi_release_then(made[0], tpo_transpose(made[0], -2, -1))) != NULL;
     tpi_release_temporaries(&bag, NULL);
     if (!ok && made[1]) tpi_release(made[1]);
     if (ok) {
@@ -200,7 +200,7 @@ static bool library_svd(const tpi_gpu_driver *driver, tp_tensor *A, bool rotatio
               tpi_gpu_info_clear(info);
     tpi_release(a);
     tpi_release(info);
-    if (ok && rotations) ok = (vh = tpi_after(vh, tpo_adjoint(vh))) != NULL;
+    if (ok && rotations) ok = (vh = tpi_release_then(vh, tpo_adjoint(vh))) != NULL;
     return tpi_gpu_hand_over(3, (tp_tensor *[]){u, values, vh}, ok, out);
 }
 
@@ -245,7 +245,7 @@ tpi_served tpi_gpu_solve_triangular(tp_tensor *self, tp_tensor *B, bool upper, b
     bool done = x && library_triangular(a, x, upper, left, unitriangular);
     if (done || (x && (tp_error() || n > 4096 || (n > 512 && sides < n / 8)))) {
         tpi_release(a);
-        return tpi_serve(done ? x : tpi_after(x, NULL), result);
+        return tpi_serve(done ? x : tpi_release_then(x, NULL), result);
     }
     int64_t systems = x ? tpi_batches_of(x, 2) : 0, down = left ? 1 : n, across = left ? n : 1, step = left ? 1 : rows,
             next = left ? rows : 1, matrix = n * sides;
@@ -265,5 +265,5 @@ tpi_served tpi_gpu_solve_triangular(tp_tensor *self, tp_tensor *B, bool upper, b
                                 TPI_GPU_VAL(matrix)};
     bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_ceil_div(systems * sides, 64), 64, 0, 10, args);
     tpi_release(a);
-    return tpi_serve(ok ? x : tpi_after(x, NULL), result);
+    return tpi_serve(ok ? x : tpi_release_then(x, NULL), result);
 }

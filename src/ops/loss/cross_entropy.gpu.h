@@ -21,19 +21,8 @@ KERNEL(entry)
     GLOBAL const T_X *x = AT(const T_X, in);
     const int64_t row = GROUP_ROW < rows ? GROUP_ROW : rows - 1, from = row * n;
     A most = -INFINITY, sum = 0, v[VEC];
-    EACH_PIECE(at) {
-        LOAD_PIECE(X, x, from + at, v)
-        A higher = most;
-        UNROLL
-        for (int j = 0; j < VEC; j++) higher = JOIN_MOST(v[j], higher);
-        sum = higher == most ? sum : sum * EXP(most - higher);
-        most = higher;
-        UNROLL
-        for (int j = 0; j < VEC; j++) sum += EXP(v[j] - most);
-    }
-    const A own = most;
-    most = group_most(most, room);
-    sum = LN(group_sum(own == most ? sum : sum * EXP(own - most), room));
+    RUNNING_MOST(X, x, from, v, most, sum, room)
+    sum = LN(group_sum(sum, room));
     if (GROUP_ROW >= rows || LANE) return;
     const int64_t k = AT(const T_INDEX, target)[row];
     const int skip = k == ignore, none = !skip && (k < 0 || k >= n);

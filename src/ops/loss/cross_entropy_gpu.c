@@ -143,5 +143,5 @@ tpi_served tpi_gpu_cross_entropy_backward(tp_tensor *grad_output, tp_tensor *sel
     tpi_release(g);
     tpi_release(kept);
     drop(&c);
-    return tpi_serve(ok ? out : tpi_after(out, NULL), result);
+    return tpi_serve(ok ? out : tpi_release_then(out, NULL), result);
 }

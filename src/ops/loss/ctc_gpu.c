@@ -163,5 +163,5 @@ tpi_served tpi_gpu_ctc_loss_backward(tp_tensor *grad_output, tp_tensor *log_prob
     tpi_release(alpha);
     tpi_release(beta);
     drop(&c);
-    return tpi_serve(ok ? out : tpi_after(out, NULL), result);
+    return tpi_serve(ok ? out : tpi_release_then(out, NULL), result);
 }

@@ -122,5 +122,5 @@ tpi_served tpi_gpu_nll_loss_backward(tp_tensor *grad_output, tp_ints size, tp_dt
     ok = kernel && tpi_gpu_launch(c.device, kernel, tpi_gpu_blocks(c.n), 256, 0, 9, args);
     tpi_release(g);
     drop(&c);
-    return tpi_serve(ok ? out : tpi_after(out, NULL), result);
+    return tpi_serve(ok ? out : tpi_release_then(out, NULL), result);
 }

@@ -71,7 +71,7 @@ static tpi_served multiply(tp_tensor *out, tp_tensor *a, tp_tensor *b, tpi_gpu_g
 static tp_tensor *library_product(tp_tensor *a, tp_tensor *b, tp_dtype result, tpi_gpu_gemm g) {
     tp_tensor *out = tpi_empty(TP_INTS(a->shape[0], b->shape[1]), result, tpi_device(a));
     if (!out || multiply(out, a, b, g) == TPI_SERVED) return out;
-    return tpi_after(out, NULL);
+    return tpi_release_then(out, NULL);
 }
 
 tpi_served tpi_gpu_byte_product(tp_tensor *self, tp_tensor *mat2, tp_tensor **result) {
@@ -96,7 +96,7 @@ tp_tensor *tpi_gpu_float8_product(tp_tensor *self, tp_tensor *mat2, tp_tensor *s
     bool written = dtype == TP_FLOAT32 || dtype == TP_BFLOAT16 || dtype == TP_FLOAT16;
     const tpi_gpu_gemm g = {.scale_a = tpi_gpu_data(scale_b), .scale_b = tpi_gpu_data(scale_a), .fast = fast};
     tp_tensor *out = there ? library_product(self, mat2, written ? dtype : TP_FLOAT32, g) : NULL;
-    return out && !written ? tpi_after(out, tpi_as_dtype_data(out, dtype)) : out;
+    return out && !written ? tpi_release_then(out, tpi_as_dtype_data(out, dtype)) : out;
 }
 
 /* ---- Bytes and a few vectors ---- */
@@ -129,7 +129,7 @@ static tp_tensor *by_kernel(const tp_tensor *self, const tp_tensor *weight, cons
         TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_PTR(self->data), TPI_GPU_PTR(weight->data), TPI_GPU_PTR(scales->data),
         TPI_GPU_VAL(vectors),           TPI_GPU_VAL(k),          TPI_GPU_VAL(rows)};
     bool ok = kernel && tpi_gpu_launch(device, kernel, tpi_ceil_div(rows, GROUPS), GROUP * GROUPS, 0, 7, args);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 /* More vectors: bytes are 16-bit floating-point numbers without a loss, and the library's sums are float32's. NULL:

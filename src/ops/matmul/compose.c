@@ -365,8 +365,8 @@ tp_tensor *tpi_compose_multi_dot(tp_tensors tensors) {
     }
     plan_chain(&c, n);
     tp_tensor *product = multiply_chain(&c, 0, n - 1);
-    if (tensors.v[0]->ndim == 1) product = tpi_after(product, tpo_squeeze_dim(product, 0));
-    if (tensors.v[n - 1]->ndim == 1) product = tpi_after(product, tpo_squeeze_dim(product, -1));
+    if (tensors.v[0]->ndim == 1) product = tpi_release_then(product, tpo_squeeze_dim(product, 0));
+    if (tensors.v[n - 1]->ndim == 1) product = tpi_release_then(product, tpo_squeeze_dim(product, -1));
     return tpi_release_temporaries(&ends, product);
 }
 
@@ -514,7 +514,7 @@ tp_tensor *tpi_compose_matrix_power(tp_tensor *self, int64_t n) {
                   *always = one ? tpo_ones(tp_ints_view(self->shape, 0), TP_BOOL, tpi_device(self)) : NULL;
         tp_tensor *power = always ? tpo_where(always, TP_OPERAND(one), TP_OPERAND(self)) : NULL;
         tpi_release(always);
-        return tpi_after(one, power);
+        return tpi_release_then(one, power);
     }
     tp_tensor *base = n < 0 ? tpo_linalg_inv(self) : tpi_retain(self), *power = NULL;
     uint64_t left = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
@@ -525,9 +525,9 @@ tp_tensor *tpi_compose_matrix_power(tp_tensor *self, int64_t n) {
             if (!(power = next)) break;
         }
         if (!(left >>= 1)) break;
-        base = tpi_after(base, tpo_matmul(base, base));
+        base = tpi_release_then(base, tpo_matmul(base, base));
     }
-    if (!base) power = tpi_after(power, NULL);
+    if (!base) power = tpi_release_then(power, NULL);
     tpi_release(base);
     return power;
 }

@@ -19,5 +19,5 @@ tpi_served tpi_gpu_cross_product(tp_tensor *self, tp_tensor *other, int64_t dim,
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_PTR(self->data), TPI_GPU_PTR(other->data),
                                 TPI_GPU_VAL(n), TPI_GPU_VAL(inner)};
     bool ok = tpi_gpu_launch_each(device, kernel, n, 5, args);
-    return tpi_serve(ok ? out : tpi_after(out, NULL), result);
+    return tpi_serve(ok ? out : tpi_release_then(out, NULL), result);
 }

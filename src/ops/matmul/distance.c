@@ -63,9 +63,9 @@ static tp_tensor *spread(tp_tensor *t, const int64_t *batch, int ndim, tp_dtype 
         shape[ndim + 1] = n;
         strides[ndim] = wide->strides[ndim + 1];
         strides[ndim + 1] = wide->strides[ndim];
-        wide = tpi_after(wide, tpi_alias(wide, ndim + 2, shape, strides, tpi_offset(wide)));
+        wide = tpi_release_then(wide, tpi_alias(wide, ndim + 2, shape, strides, tpi_offset(wide)));
     }
-    return wide ? tpi_after(wide, tpi_to_compute(wide, compute)) : NULL;
+    return wide ? tpi_release_then(wide, tpi_to_compute(wide, compute)) : NULL;
 }
 
 static bool check_cdist(const tp_tensor *x1, const tp_tensor *x2, double p) {

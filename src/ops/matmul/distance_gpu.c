@@ -11,7 +11,7 @@ static tp_tensor *spread(tp_tensor *t, const int64_t *batch,
     shape[ndim] = t->shape[t->ndim - 2];
     shape[ndim + 1] = t->shape[t->ndim - 1];
     tp_tensor *wide = tpi_expanded(t, tp_ints_view(shape, ndim + 2));
-    return wide ? tpi_after(wide, tpi_contiguous_data(wide)) : NULL;
+    return wide ? tpi_release_then(wide, tpi_contiguous_data(wide)) : NULL;
 }
 
 /* What does not fit, or is wrong, is the CPU's. */
@@ -56,5 +56,5 @@ tpi_served tpi_gpu_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *com
     bool ok = kernel && tpi_gpu_launch3(device, kernel, grid, block, 0, 7, args);
     tpi_release(a);
     tpi_release(b);
-    return tpi_serve(ok ? out : tpi_after(out, NULL), result);
+    return tpi_serve(ok ? out : tpi_release_then(out, NULL), result);
 }

@@ -181,10 +181,10 @@ static tp_tensor *take_diagonals(tp_tensor *t, int *sub, int *ndim) {
         if (now->shape[d] != now->shape[again]) {
             tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': a repeated subscript has the sizes %lld and %lld",
                      (long long)now->shape[d], (long long)now->shape[again]);
-            return tpi_after(now, NULL);
+            return tpi_release_then(now, NULL);
         }
         int axis = sub[d];
-        now = tpi_after(now, tpo_diagonal(now, 0, d, again)); /* the diagonal becomes the last dim */
+        now = tpi_release_then(now, tpo_diagonal(now, 0, d, again)); /* the diagonal becomes the last dim */
         for (int k = again; k + 1 < *ndim; k++) sub[k] = sub[k + 1];
         for (int k = d; k + 2 < *ndim; k++) sub[k] = sub[k + 1];
         sub[--*ndim - 1] = axis;
@@ -305,8 +305,8 @@ tp_tensor *tpi_compose_einsum(const char *text, tp_tensors tensors) {
         bool done[TP_MAX_DIMS] = {false};
         for (int a = e.kept; a < e.axes; a++) done[a] = e.last[a] <= i;
         tp_tensor *next = into_space(&e, i, tensors.v[i]);
-        now = tpi_after(now, next ? multiply_pair(now, next, done) : NULL);
+        now = tpi_release_then(now, next ? multiply_pair(now, next, done) : NULL);
         tpi_release(next);
     }
-    return now ? tpi_after(now, finish(&e, now)) : NULL;
+    return now ? tpi_release_then(now, finish(&e, now)) : NULL;
 }

@@ -152,8 +152,8 @@ static tp_tensor *multiply(tp_ints shape, tp_dtype dtype, tp_tensor *like, int64
     else if (ok)
         tpi_multiply(&p);
     tpi_release(row);
-    if (!ok) return tpi_after(out, NULL);
-    return compute == dtype ? out : tpi_after(out, tpi_as_dtype_data(out, dtype));
+    if (!ok) return tpi_release_then(out, NULL);
+    return compute == dtype ? out : tpi_release_then(out, tpi_as_dtype_data(out, dtype));
 }
 
 /* The same on a GPU: both sides are of the result's dtype, and what the product is added to is bias or laid down first.
@@ -177,7 +177,7 @@ static tp_tensor *multiply_there(tp_ints shape, tp_dtype dtype, tp_tensor *like,
                      .recurrent = x.recurrent};
     bool ok = lay_start(out, &x, &p, &row) && tpi_gpu_multiply(out, &p, row);
     tpi_release(row);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 /* Are all sums of k products of such numbers whole numbers that float32 holds? Then its kernels serve, which are twice
@@ -197,8 +197,8 @@ static bool multiplies_bf16(const tp_tensor *a, reading how_a, const tp_tensor *
 
 /* The product in float32, as the integers it is made of: they wrap. */
 static tp_tensor *as_integers(tp_tensor *product, tp_dtype dtype) {
-    tp_tensor *wide = product ? tpi_after(product, tpi_as_dtype_data(product, TP_INT32)) : NULL;
-    return wide ? tpi_after(wide, tpi_as_dtype_data(wide, dtype)) : NULL;
+    tp_tensor *wide = product ? tpi_release_then(product, tpi_as_dtype_data(product, TP_INT32)) : NULL;
+    return wide ? tpi_release_then(wide, tpi_as_dtype_data(wide, dtype)) : NULL;
 }
 
 static tp_tensor *product_of(tp_ints shape, int64_t batches, tp_tensor *a, reading how_a, tp_tensor *b, reading how_b,

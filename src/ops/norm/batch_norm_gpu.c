@@ -66,7 +66,7 @@ static void choose_vector(call *c) {
     while (c->lanes < 32 && c->lanes * c->vector < c->channels) c->lanes *= 2;
 }
 
-static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, bool running, const tpi_epilogue *then) {
+static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, bool running, const tpi_neighbour *then) {
     const tpi_gpu_define defines[] = {TPI_DEFINE("COLUMNS", c->columns),
                                       TPI_DEFINE("BACK", c->back),
                                       TPI_DEFINE("TRAINING", c->training),
@@ -105,11 +105,11 @@ static tp_tensor *take_sums(call *c) {
                                 TPI_GPU_VAL(c->plane)};
     const unsigned grid[3] = {(unsigned)across, (unsigned)parts, 1}, block[3] = {256, 1, 1};
     if (kernel && tpi_gpu_launch3(c->device, kernel, grid, block, 0, c->columns ? 8 : 9, args)) return sums;
-    return tpi_after(sums, NULL);
+    return tpi_release_then(sums, NULL);
 }
 
-static bool apply(call *c) {
-    tpi_epilogue *then = tpi_gpu_epilogue_for(c->y, c->vector);
+static bool apply(call *c, const tpi_neighbours *neighbours) {
+    tpi_neighbour *then = tpi_gpu_epilogue_for(neighbours, c->y, c->vector);
     tpi_gpu_function *kernel = kernel_of(c, &apply_site, false, then);
     int64_t rows = c->n,
             across = c->columns ? tpi_ceil_div(c->channels, c->lanes * c->vector) : c->images * c->channels;
@@ -120,20 +120,20 @@ static bool apply(call *c) {
     int plane = (int)c->plane;
     double over = 1 / (double)c->n;
     float narrow = (float)over;
-    tpi_gpu_epilogue_params params;
-    tpi_gpu_arg args[12 + TPI_GPU_EPILOGUE_ARGS] = {TPI_GPU_PTR(c->y->data),
-                                                    TPI_GPU_PTR(c->x->data),
-                                                    TPI_GPU_PTR(tpi_gpu_data(c->g)),
-                                                    TPI_GPU_PTR(c->mean->data),
-                                                    TPI_GPU_PTR(c->rstd->data),
-                                                    TPI_GPU_PTR(tpi_gpu_data(c->weight)),
-                                                    TPI_GPU_PTR(tpi_gpu_data(c->bias)),
-                                                    TPI_GPU_PTR(tpi_gpu_data(c->sums)),
-                                                    TPI_GPU_VAL(rows),
-                                                    TPI_GPU_VAL(c->channels),
-                                                    TPI_GPU_VAL(plane),
-                                                    c->wide ? TPI_GPU_VAL(over) : TPI_GPU_VAL(narrow)};
-    int nargs = 12 + tpi_gpu_epilogue_args(then, args + 12, &params);
+    tpi_gpu_neighbour_params params;
+    tpi_gpu_arg args[12 + TPI_GPU_NEIGHBOUR_ARGS] = {TPI_GPU_PTR(c->y->data),
+                                                     TPI_GPU_PTR(c->x->data),
+                                                     TPI_GPU_PTR(tpi_gpu_data(c->g)),
+                                                     TPI_GPU_PTR(c->mean->data),
+                                                     TPI_GPU_PTR(c->rstd->data),
+                                                     TPI_GPU_PTR(tpi_gpu_data(c->weight)),
+                                                     TPI_GPU_PTR(tpi_gpu_data(c->bias)),
+                                                     TPI_GPU_PTR(tpi_gpu_data(c->sums)),
+                                                     TPI_GPU_VAL(rows),
+                                                     TPI_GPU_VAL(c->channels),
+                                                     TPI_GPU_VAL(plane),
+                                                     c->wide ? TPI_GPU_VAL(over) : TPI_GPU_VAL(narrow)};
+    int nargs = 12 + tpi_gpu_neighbour_args(then, args + 12, &params);
     bool ok = kernel && tpi_gpu_launch3(c->device, kernel, grid, block, 0, nargs, args);
     if (ok && then) then->taken = true;
     return ok;
@@ -163,7 +163,7 @@ static bool settle(call *c, const tp_tensor *parts, tp_tensor *running_mean, tp_
 
 tpi_served tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *running_mean,
                                       tp_tensor *running_var, bool training, double momentum, double eps,
-                                      tp_tensor **out) {
+                                      tp_tensor **out, tpi_neighbours *neighbours) {
     call c = {.training = training};
     bool both = (running_mean != NULL) == (running_var != NULL) && (training || running_mean);
     if (!both || (running_mean && running_mean->dtype != running_var->dtype) || !prepare(&c, input, weight, bias))
@@ -181,7 +181,7 @@ tpi_served tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_te
     if (ok) {
         choose_vector(&c);
         if (training) ok = (parts = take_sums(&c)) != NULL;
-        ok = ok && settle(&c, parts, running_mean, running_var, momentum, eps) && apply(&c);
+        ok = ok && settle(&c, parts, running_mean, running_var, momentum, eps) && apply(&c, neighbours);
     }
     if (ok && training && running_mean) {
         tpi_touch(running_mean);
@@ -210,7 +210,8 @@ static bool settle_back(call *c, const tp_tensor *parts, tp_tensor *dweight, tp_
 }
 
 tpi_served tpi_gpu_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *weight, tp_tensor *bias,
-                                       tp_tensor *mean, tp_tensor *rstd, bool training, tp_tensor **out) {
+                                       tp_tensor *mean, tp_tensor *rstd, bool training, tp_tensor **out,
+                                       tpi_neighbours *neighbours) {
     call c = {.training = training, .back = true};
     tp_dtype kept = input->dtype == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32;
     if (grad->dtype != input->dtype || !tpi_same_shape(grad, input) || mean->dtype != kept || rstd->dtype != kept ||
@@ -226,7 +227,7 @@ tpi_served tpi_gpu_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ten
     bool ok = c.g && c.y && c.sums && dweight && dbias;
     if (ok) {
         choose_vector(&c);
-        ok = (parts = take_sums(&c)) && settle_back(&c, parts, dweight, dbias) && apply(&c);
+        ok = (parts = take_sums(&c)) && settle_back(&c, parts, dweight, dbias) && apply(&c, neighbours);
     }
     tpi_release(parts);
     tpi_release(c.x);

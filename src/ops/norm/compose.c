@@ -25,7 +25,7 @@ tp_tensor *tpi_compose_mean_last(tp_tensor *self, int64_t dims) {
         count *= self->shape[self->ndim - dims + i];
     }
     tp_tensor *sum = tpo_sum(self, tp_ints_view(list, dims), true, TP_NO_DTYPE);
-    return sum ? tpi_after(sum, tpo_mul(tp_operand_tensor(sum), tp_operand_double(1.0 / (double)count))) : NULL;
+    return sum ? tpi_release_then(sum, tpo_mul(tp_operand_tensor(sum), tp_operand_double(1.0 / (double)count))) : NULL;
 }
 
 tp_tensor *tpi_compose_norm_project(tp_tensor *v, tp_tensor *h, tp_tensor *rstd, int64_t dims) {
@@ -108,9 +108,9 @@ tp_tensor *tpi_compose_batch_norm(tp_tensor *input, tp_tensor *running_mean, tp_
 
 /* One of the statistics as native_batch_norm gives it: without a gradient, in the dtype of the parameters. */
 static tp_tensor *statistic(tp_tensor *taken, bool training, tp_dtype dtype, tp_tensor *input) {
-    if (!training) return tpi_after(taken, tpi_empty(TP_INTS(0), input->dtype, tpi_device(input)));
-    tp_tensor *plain = tpi_after(taken, tpi_detached(taken));
-    return plain ? tpi_after(plain, tpo_to_dtype(plain, dtype)) : NULL;
+    if (!training) return tpi_release_then(taken, tpi_empty(TP_INTS(0), input->dtype, tpi_device(input)));
+    tp_tensor *plain = tpi_release_then(taken, tpi_detached(taken));
+    return plain ? tpi_release_then(plain, tpo_to_dtype(plain, dtype)) : NULL;
 }
 
 bool tpi_compose_native_batch_norm(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *running_mean,

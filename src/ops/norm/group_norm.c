@@ -1,5 +1,6 @@
 /* Group norm: each group of channels of each image by its own mean and deviation, then scaled channel by channel. */
 #include <math.h>
+#include "ops/norm/norm_results.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "ops/norm/norm_rows.h"
@@ -118,21 +119,7 @@ bool tpi_native_native_group_norm(tp_tensor *input, tp_tensor *weight, tp_tensor
     tpi_release(x);
     tpi_release(w);
     tpi_release(b);
-    if (!ok) {
-        tpi_release(y);
-        tpi_release(mean);
-        tpi_release(rstd);
-        return false;
-    }
-    tp_dtype kept = weight && weight->dtype == TP_FLOAT32 ? TP_FLOAT32 : (tp_dtype)input->dtype;
-    out[0] = tpi_from_compute_like(y, (tp_dtype)input->dtype, input);
-    out[1] = tpi_from_compute(mean, kept);
-    out[2] = tpi_from_compute(rstd, kept);
-    if (out[0] && out[1] && out[2]) return true;
-    tpi_release(out[0]);
-    tpi_release(out[1]);
-    tpi_release(out[2]);
-    return false;
+    return tpi_norm_results_give(&(tpi_norm_results){y, mean, rstd, input, weight, .keeps_layout = true}, ok, out);
 }
 
 /* The sum over the images of one gradient's terms, in order. */

@@ -150,7 +150,7 @@ tpi_served tpi_gpu_group_norm(tp_tensor *input, tp_tensor *weight, tp_tensor *bi
     c.rstd = c.mean ? tpi_empty(TP_INTS(images, groups), c.kept, c.device) : NULL;
     ok = c.rstd && take_sums(&c) && settle_forward(&c, eps) && apply(&c);
     drop(&c);
-    tp_tensor *y = ok ? tpi_from_compute_like(c.y, (tp_dtype)input->dtype, input) : tpi_after(c.y, NULL);
+    tp_tensor *y = ok ? tpi_from_compute_like(c.y, (tp_dtype)input->dtype, input) : tpi_release_then(c.y, NULL);
     if (!y) {
         tpi_release(c.mean);
         tpi_release(c.rstd);
@@ -200,7 +200,7 @@ tpi_served tpi_gpu_group_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ten
     drop(&c);
     tpi_release(c.mean);
     tpi_release(c.rstd);
-    tp_tensor *dx = ok ? tpi_from_compute_like(c.y, (tp_dtype)input->dtype, input) : tpi_after(c.y, NULL);
+    tp_tensor *dx = ok ? tpi_from_compute_like(c.y, (tp_dtype)input->dtype, input) : tpi_release_then(c.y, NULL);
     if (!dx) {
         tpi_release(dweight);
         tpi_release(dbias);

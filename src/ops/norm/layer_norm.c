@@ -1,6 +1,7 @@
 /* Layer and rms norm: each row (the normalised dims together) by its own mean and deviation. Rows are dealt out in runs
  * of fixed length; the weight's and bias's gradients are summed per run and then over the runs in order. */
 #include "device/cpu/stream.h"
+#include "ops/norm/norm_results.h"
 #include "ops/native.h"
 #include "ops/norm/norm_rows.h"
 #include "ops/compute_dtype.h"
@@ -120,20 +121,7 @@ static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_
     tpi_release(x);
     tpi_release(w);
     tpi_release(b);
-    if (!ok) {
-        tpi_release(y);
-        tpi_release(mean);
-        tpi_release(rstd);
-        return false;
-    }
-    tp_dtype kept = weight && weight->dtype == TP_FLOAT32 ? TP_FLOAT32 : (tp_dtype)input->dtype;
-    int n = 0;
-    out[n++] = tpi_from_compute(y, (tp_dtype)input->dtype);
-    if (centered) out[n++] = tpi_from_compute(mean, kept);
-    out[n++] = tpi_from_compute(rstd, centered ? kept : j.dtype);
-    for (int i = 0; i < n; i++) ok = ok && out[i];
-    for (int i = 0; i < n && !ok; i++) tpi_release(out[i]);
-    return ok;
+    return tpi_norm_results_give(&(tpi_norm_results){y, mean, rstd, input, weight, .keeps_layout = false}, ok, out);
 }
 
 /* Adds the runs' partial sums in order into a fresh tensor like `as`. */

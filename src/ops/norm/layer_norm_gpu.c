@@ -52,7 +52,7 @@ static int largest(tp_tensor *const *t, int n) {
 }
 
 static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_tensor *bias, double eps, bool rms,
-                    tp_tensor **out) {
+                    tp_tensor **out, const tpi_neighbours *neighbours) {
     int64_t n, room[TP_MAX_DIMS];
     if (!serves(input, normalized, weight, bias, &n)) return false;
     tp_device device = tpi_device(input);
@@ -77,25 +77,25 @@ static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_
                                                                 : bias ? bias->dtype
                                                                        : x->dtype),
                                           TPI_DEFINE_DTYPE("S", kept)};
-        tpi_prologue *first = r.is_long ? NULL : tpi_gpu_prologue_for(x, r.vector);
-        tpi_epilogue *then = r.is_long ? NULL : tpi_gpu_epilogue_for(y, r.vector);
+        tpi_neighbour *first = r.is_long ? NULL : tpi_gpu_prologue_for(neighbours, x, r.vector);
+        tpi_neighbour *then = r.is_long ? NULL : tpi_gpu_epilogue_for(neighbours, y, r.vector);
         tpi_gpu_function *kernel =
             tpi_gpu_site_kernel_with(device, &forward_site, is_wide(input), 12, defines, first, then);
         int64_t rows = x->numel / n;
         int width = (int)n;
         float narrow = (float)eps;
-        tpi_gpu_epilogue_params params, first_params;
-        tpi_gpu_arg args[9 + 2 * TPI_GPU_EPILOGUE_ARGS] = {TPI_GPU_PTR(y->data),
-                                                           TPI_GPU_PTR(x->data),
-                                                           TPI_GPU_PTR(tpi_gpu_data(weight)),
-                                                           TPI_GPU_PTR(tpi_gpu_data(bias)),
-                                                           TPI_GPU_PTR(tpi_gpu_data(mean)),
-                                                           TPI_GPU_PTR(rstd->data),
-                                                           TPI_GPU_VAL(rows),
-                                                           TPI_GPU_VAL(width),
-                                                           is_wide(input) ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow)};
-        int nargs = 9 + tpi_gpu_prologue_args(first, args + 9, &first_params);
-        nargs += tpi_gpu_epilogue_args(then, args + nargs, &params);
+        tpi_gpu_neighbour_params params, first_params;
+        tpi_gpu_arg args[9 + 2 * TPI_GPU_NEIGHBOUR_ARGS] = {TPI_GPU_PTR(y->data),
+                                                            TPI_GPU_PTR(x->data),
+                                                            TPI_GPU_PTR(tpi_gpu_data(weight)),
+                                                            TPI_GPU_PTR(tpi_gpu_data(bias)),
+                                                            TPI_GPU_PTR(tpi_gpu_data(mean)),
+                                                            TPI_GPU_PTR(rstd->data),
+                                                            TPI_GPU_VAL(rows),
+                                                            TPI_GPU_VAL(width),
+                                                            is_wide(input) ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow)};
+        int nargs = 9 + tpi_gpu_neighbour_args(first, args + 9, &first_params);
+        nargs += tpi_gpu_neighbour_args(then, args + nargs, &params);
         ok = kernel && tpi_gpu_launch(device, kernel, tpi_ceil_div(rows, r.groups), r.group * r.groups, 0, nargs, args);
         if (ok && then) then->taken = true;
         if (ok && first) first->taken = true;
@@ -136,7 +136,7 @@ static bool add_lines(tp_tensor *dweight, tp_tensor *dbias, const tp_tensor *par
 }
 
 static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_tensor *mean, tp_tensor *rstd,
-                     tp_tensor *weight, tp_tensor *bias, tp_tensor **out) {
+                     tp_tensor *weight, tp_tensor *bias, tp_tensor **out, const tpi_neighbours *neighbours) {
     int64_t n;
     if (!serves(input, normalized, weight, bias, &n) || !tpi_gpu_floats(grad) || !tpi_same_shape(grad, input))
         return false;
@@ -176,20 +176,20 @@ static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_t
                                           TPI_DEFINE_DTYPE("W", weight ? weight->dtype : x->dtype),
                                           TPI_DEFINE_DTYPE("S", rstd->dtype),
                                           TPI_DEFINE_DTYPE("G", g->dtype)};
-        tpi_epilogue *then = r.is_long ? NULL : tpi_gpu_epilogue_for(dx, r.vector);
+        tpi_neighbour *then = r.is_long ? NULL : tpi_gpu_epilogue_for(neighbours, dx, r.vector);
         tpi_gpu_function *kernel = tpi_gpu_site_kernel_with(device, &backward_site, wide, 13, defines, NULL, then);
         int width = (int)n;
-        tpi_gpu_epilogue_params params;
-        tpi_gpu_arg args[9 + TPI_GPU_EPILOGUE_ARGS] = {TPI_GPU_PTR(dx->data),
-                                                       TPI_GPU_PTR(g->data),
-                                                       TPI_GPU_PTR(x->data),
-                                                       TPI_GPU_PTR(tpi_gpu_data(weight)),
-                                                       TPI_GPU_PTR(tpi_gpu_data(mean)),
-                                                       TPI_GPU_PTR(rstd->data),
-                                                       TPI_GPU_PTR(tpi_gpu_data(parts)),
-                                                       TPI_GPU_VAL(rows),
-                                                       TPI_GPU_VAL(width)};
-        int nargs = 9 + tpi_gpu_epilogue_args(then, args + 9, &params);
+        tpi_gpu_neighbour_params params;
+        tpi_gpu_arg args[9 + TPI_GPU_NEIGHBOUR_ARGS] = {TPI_GPU_PTR(dx->data),
+                                                        TPI_GPU_PTR(g->data),
+                                                        TPI_GPU_PTR(x->data),
+                                                        TPI_GPU_PTR(tpi_gpu_data(weight)),
+                                                        TPI_GPU_PTR(tpi_gpu_data(mean)),
+                                                        TPI_GPU_PTR(rstd->data),
+                                                        TPI_GPU_PTR(tpi_gpu_data(parts)),
+                                                        TPI_GPU_VAL(rows),
+                                                        TPI_GPU_VAL(width)};
+        int nargs = 9 + tpi_gpu_neighbour_args(then, args + 9, &params);
         ok = kernel && tpi_gpu_launch(device, kernel, blocks, r.group * r.groups, 0, nargs, args);
         if (ok && then) then->taken = true;
         ok = ok && (!sums || add_lines(weight ? dweight : NULL, bias ? dbias : NULL, parts, lines, n, wide));
@@ -210,22 +210,23 @@ static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_t
 }
 
 tpi_served tpi_gpu_layer_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, tp_tensor *bias,
-                              double eps, tp_tensor **out) {
-    return tpi_serve_if(forward(input, normalized_shape, weight, bias, eps, false, out));
+                              double eps, tp_tensor **out, tpi_neighbours *neighbours) {
+    return tpi_serve_if(forward(input, normalized_shape, weight, bias, eps, false, out, neighbours));
 }
 
 tpi_served tpi_gpu_layer_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized_shape, tp_tensor *mean,
-                                       tp_tensor *rstd, tp_tensor *weight, tp_tensor *bias, tp_tensor **out) {
-    return tpi_serve_if(backward(grad, input, normalized_shape, mean, rstd, weight, bias, out));
+                                       tp_tensor *rstd, tp_tensor *weight, tp_tensor *bias, tp_tensor **out,
+                                       tpi_neighbours *neighbours) {
+    return tpi_serve_if(backward(grad, input, normalized_shape, mean, rstd, weight, bias, out, neighbours));
 }
 
-tpi_served tpi_gpu_rms_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, double eps,
-                            tp_tensor **out) {
+tpi_served tpi_gpu_rms_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, double eps, tp_tensor **out,
+                            tpi_neighbours *neighbours) {
     if (eps != eps) eps = input->dtype == TP_FLOAT64 ? 0x1p-52 : 0x1p-23;
-    return tpi_serve_if(forward(input, normalized_shape, weight, NULL, eps, true, out));
+    return tpi_serve_if(forward(input, normalized_shape, weight, NULL, eps, true, out, neighbours));
 }
 
 tpi_served tpi_gpu_rms_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized_shape, tp_tensor *rstd,
-                                     tp_tensor *weight, tp_tensor **out) {
-    return tpi_serve_if(backward(grad, input, normalized_shape, NULL, rstd, weight, NULL, out));
+                                     tp_tensor *weight, tp_tensor **out, tpi_neighbours *neighbours) {
+    return tpi_serve_if(backward(grad, input, normalized_shape, NULL, rstd, weight, NULL, out, neighbours));
 }

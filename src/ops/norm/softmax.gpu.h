@@ -17,19 +17,8 @@ KERNEL(entry)
     A most = -INFINITY, sum = 0;
 #if LONG
     A v[VEC];
-    EACH_PIECE(at) { /* the largest so far, and the sum of exponentials below it */
-        LOAD_PIECE(X, x, from + at, v)
-        A higher = most;
-        UNROLL
-        for (int j = 0; j < VEC; j++) higher = JOIN_MOST(v[j], higher);
-        sum = higher == most ? sum : sum * EXP(most - higher);
-        most = higher;
-        UNROLL
-        for (int j = 0; j < VEC; j++) sum += EXP(v[j] - most);
-    }
-    const A own = most;
-    most = group_most(most, room);
-    sum = group_sum(own == most ? sum : sum * EXP(own - most), room);
+    RUNNING_MOST(X, x, from, v, most, sum, room)
+    sum = group_sum(sum, room);
     if (GROUP_ROW >= rows) return;
 #if LOG
     const A shift = most + LN(sum);

@@ -30,7 +30,7 @@ static bool rows(bool log, tp_tensor *out, tp_tensor *grad, tp_tensor *x, int64_
 /* t with the dim last, contiguous; owned. */
 static tp_tensor *turned(tp_tensor *t, int dim) {
     tp_tensor *last = tpi_dim_last(t, dim);
-    return last ? tpi_after(last, tpi_contiguous_data(last)) : NULL;
+    return last ? tpi_release_then(last, tpi_contiguous_data(last)) : NULL;
 }
 
 static tp_tensor *run(bool log, tp_tensor *grad, tp_tensor *x, int64_t dim, tp_dtype result) {
@@ -55,7 +55,7 @@ static tp_tensor *run(bool log, tp_tensor *grad, tp_tensor *x, int64_t dim, tp_d
     tpi_release(tx);
     tpi_release(tg);
     tpi_release(to);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 tpi_served tpi_gpu_softmax(tp_tensor *self, int64_t dim, tp_tensor **result) {

@@ -19,7 +19,7 @@ static tp_tensor *easy_power(tp_tensor *self, tp_scalar exponent, bool *taken) {
     if (any && e == -1) return tpo_reciprocal(self);
     if (any && e == -2) {
         tp_tensor *square = tpo_times_itself(self);
-        return square ? tpi_after(square, tpo_reciprocal(square)) : NULL;
+        return square ? tpi_release_then(square, tpo_reciprocal(square)) : NULL;
     }
     *taken = false;
     return NULL;
@@ -68,7 +68,7 @@ tp_tensor *tpi_compose_div_trunc(tp_operand self, tp_operand other) {
     tp_dtype dtype = tpi_promoted(&promotion);
     if (dtype != TP_FLOAT16 && dtype != TP_BFLOAT16) return tp_ok() ? tpo_div_trunc_exact(self, other) : NULL;
     tp_tensor *quotient = tpo_div(self, other);
-    return quotient ? tpi_after(quotient, tpo_trunc(quotient)) : NULL;
+    return quotient ? tpi_release_then(quotient, tpo_trunc(quotient)) : NULL;
 }
 
 static double largest(tp_dtype dtype) {

@@ -22,7 +22,7 @@ static bool flat_shape(tp_ints shape, int64_t dims, int64_t *flat) {
 static tp_tensor *shaped(tp_tensor *t, tp_ints shape) { /* t, contiguous, in another shape; takes it over */
     int64_t strides[TP_MAX_DIMS];
     tpi_contiguous_strides(shape, strides);
-    return t ? tpi_after(t, tpi_alias(t, (int)shape.n, shape.v, strides, tpi_offset(t))) : NULL;
+    return t ? tpi_release_then(t, tpi_alias(t, (int)shape.n, shape.v, strides, tpi_offset(t))) : NULL;
 }
 
 static tp_tensor *flattened(tp_tensor *t, int64_t dims) {
@@ -55,7 +55,8 @@ static tp_tensor *spread(tp_tensor *values, tp_tensor *indices, tp_ints shape, i
         out && tpi_fill_data(out, tp_int(0)) && (sum ? tpo_scatter_add_(out, 1, k, v) : tpo_scatter_(out, 1, k, v));
     tpi_release(v);
     tpi_release(k);
-    return ok ? tpi_from_compute_like(shaped(out, shape), (tp_dtype)values->dtype, values) : tpi_after(out, NULL);
+    return ok ? tpi_from_compute_like(shaped(out, shape), (tp_dtype)values->dtype, values)
+              : tpi_release_then(out, NULL);
 }
 
 tpi_served tpi_gpu_max_unpool(tp_tensor *self, tp_tensor *indices, tp_ints output_size, int64_t dims,

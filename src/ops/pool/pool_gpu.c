@@ -85,7 +85,7 @@ static tp_tensor *forth(const tpi_gpu_site *site, const tpi_conv *c, const tpi_a
     tpi_release(x);
     if (!ok) {
         tpi_release(at);
-        return tpi_after(out, NULL);
+        return tpi_release_then(out, NULL);
     }
     if (places) *places = at;
     return out;
@@ -106,7 +106,7 @@ static tp_tensor *back(const tpi_gpu_site *site, const tpi_conv *c, const tpi_av
                             at ? at->data : NULL);
     tpi_release(g);
     tpi_release(at);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 /* What is wrong with a call is the CPU's to say. */

@@ -29,7 +29,7 @@ static tp_tensor *noise_room(tp_tensor *self, double p, int64_t keep) {
 tp_tensor *tpi_native_dropout_mask(tp_tensor *self, double p, int64_t keep, tp_generator *g) {
     tp_tensor *mask = noise_room(self, p, keep);
     if (mask && (p == 1 ? tpi_fill_data(mask, tp_float(0)) : tpi_native_bernoulli_p(mask, 1 - p, g))) return mask;
-    return tpi_after(mask, NULL);
+    return tpi_release_then(mask, NULL);
 }
 
 /* out = mask ? kept : 0, dense in the mask's order. */
@@ -38,7 +38,7 @@ static tp_tensor *scaled(tp_tensor *mask, double kept) {
     tp_tensor *from = out ? tpi_empty_like(mask, (tp_dtype)mask->dtype) : NULL; /* the mask, laid out as out */
     if (!from || !tpi_copy_data(from, mask)) {
         tpi_release(from);
-        return tpi_after(out, NULL);
+        return tpi_release_then(out, NULL);
     }
     tp_dtype d = (tp_dtype)mask->dtype;
     size_t item = tpi_itemsize(mask);
@@ -48,7 +48,7 @@ static tp_tensor *scaled(tp_tensor *mask, double kept) {
         bool zero = memcmp(from->data + (size_t)i * item, none, item) == 0;
         memcpy(out->data + (size_t)i * item, zero ? none : stays, item);
     }
-    return tpi_after(from, out);
+    return tpi_release_then(from, out);
 }
 
 /* What dropout multiplies with: 1 / (1 - p) where an element stays. */
@@ -56,7 +56,7 @@ tp_tensor *tpi_native_dropout_noise(tp_tensor *self, double p, int64_t keep, tp_
     tp_tensor *mask = tpi_native_dropout_mask(self, p, keep, g);
     if (!mask || p == 1) return mask;
     bool wide = mask->dtype == TP_FLOAT64;
-    return tpi_after(mask, scaled(mask, wide ? 1 / (1 - p) : (double)(1 / (float)(1 - p))));
+    return tpi_release_then(mask, scaled(mask, wide ? 1 / (1 - p) : (double)(1 / (float)(1 - p))));
 }
 
 /* Alpha dropout sets dropped elements to -alpha and then restores mean 0 and variance 1: input * scale(mask) +
@@ -70,7 +70,7 @@ static tp_tensor *chosen(tp_tensor *mask, double kept, double gone) {
               *away = out && tpi_fill_data(out, tp_float(kept)) ? tpo_eq(mask, tp_operand_int(0)) : NULL;
     bool ok = away && tpo_masked_fill_(out, away, tp_float(gone));
     tpi_release(away);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 tp_tensor *tpi_native_alpha_dropout_scale(tp_tensor *mask, double p) {
@@ -92,7 +92,7 @@ tp_tensor *tpi_native_rrelu_noise(tp_tensor *self, tp_scalar lower, tp_scalar up
         return tpi_fail(TP_ERR_RUNTIME, "argument 'lower': expected lower <= upper, got %g > %g", from, to);
     tp_tensor *x = tpi_contiguous_data(self);
     tp_tensor *noise = x ? tpi_empty(tpi_shape(self), d, tpi_device(self)) : NULL;
-    if (!noise) return tpi_after(x, NULL);
+    if (!noise) return tpi_release_then(x, NULL);
     int64_t item = (int64_t)tpi_itemsize(x);
     g = tpi_generator_lock(g);
     for (int64_t i = 0; i < x->numel; i++) {
@@ -100,5 +100,5 @@ tp_tensor *tpi_native_rrelu_noise(tp_tensor *self, tp_scalar lower, tp_scalar up
         tpi_store_scalar(noise->data + i * item, d, tp_float(falls ? tpi_uniform_double(g) * (to - from) + from : 1));
     }
     tpi_generator_unlock(g);
-    return tpi_after(x, noise);
+    return tpi_release_then(x, noise);
 }

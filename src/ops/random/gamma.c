@@ -48,7 +48,7 @@ static tp_tensor *gammas(tp_tensor *concentration, double least, tp_generator *g
             ((double *)out->data)[i] = fmax(least, draw_gamma(g, ((double *)a->data)[i]));
         tpi_generator_unlock(g);
     }
-    return tpi_after(a, out);
+    return tpi_release_then(a, out);
 }
 
 tp_tensor *tpi_native_standard_gamma(tp_tensor *self, tp_generator *g) {

@@ -109,7 +109,7 @@ tp_tensor *tpi_native_randperm(int64_t n, tp_generator *g, tp_dtype dtype, tp_de
     tp_tensor *t = tpi_empty(TP_INTS(n), TP_INT64, tpi_device_or_default(device));
     if (!t) return NULL;
     shuffle((int64_t *)t->data, n, g);
-    return tpi_after(t, tpi_as_dtype_data(t, dtype));
+    return tpi_release_then(t, tpi_as_dtype_data(t, dtype));
 }
 
 /* ---- normal(mean, std) with tensors: standard normals, times std, plus mean, rounded after each step ---- */
@@ -130,8 +130,8 @@ static void scale_and_shift(tp_tensor *t, const tp_tensor *std, const tp_tensor 
 /* t seen with the shape, contiguous, in the dtype: owned. */
 static tp_tensor *spread(tp_tensor *t, tp_ints shape, tp_dtype dtype) {
     tp_tensor *expanded = tpi_expanded(t, shape);
-    tp_tensor *converted = expanded ? tpi_after(expanded, tpi_as_dtype_data(expanded, dtype)) : NULL;
-    return converted ? tpi_after(converted, tpi_contiguous_data(converted)) : NULL;
+    tp_tensor *converted = expanded ? tpi_release_then(expanded, tpi_as_dtype_data(expanded, dtype)) : NULL;
+    return converted ? tpi_release_then(converted, tpi_contiguous_data(converted)) : NULL;
 }
 
 static bool deviations_fit(const tp_tensor *std) { /* contiguous, real */

@@ -37,7 +37,7 @@ bool tpi_gpu_draw_words(tp_generator *g, tp_device device, uint64_t words, tpi_g
     out->moved = g ? NULL
                    : tpi_gpu_graph_numbers(
                          device); /* of the default generator alone, as with PyTorch's unless one is registered */
-    return tpi_philox_take(g, device, words, &out->stream);
+    return tpi_philox_reserve(g, device, words, &out->stream);
 }
 
 static bool fill_plain(tp_tensor *t, const distribution *d, tp_generator *g) {
@@ -148,7 +148,7 @@ tpi_served tpi_gpu_random_from(tp_tensor *t, int64_t from, int64_t to, tp_genera
 tpi_served tpi_gpu_random_to(tp_tensor *t, int64_t to, tp_generator *g) { return tpi_gpu_random_from(t, 0, to, g); }
 
 /* ---- New tensors ---- */
-static tp_tensor *when(bool filled, tp_tensor *t) { return filled ? t : tpi_after(t, NULL); }
+static tp_tensor *when(bool filled, tp_tensor *t) { return filled ? t : tpi_release_then(t, NULL); }
 
 static tp_tensor *room(tp_ints size, tp_dtype dtype, tp_device device) {
     for (int64_t i = 0; i < size.n; i++)

@@ -73,7 +73,7 @@ tp_tensor *tpi_native_bernoulli(tp_tensor *self, tp_generator *g) {
         return NULL;
     tp_tensor *out = tpi_empty_like(self, (tp_dtype)self->dtype);
     if (out && sample_each(out, self, g, sample_bernoulli)) return out;
-    return tpi_after(out, NULL);
+    return tpi_release_then(out, NULL);
 }
 
 /* ---- Poisson ----
@@ -106,7 +106,7 @@ tp_tensor *tpi_native_poisson(tp_tensor *self, tp_generator *g) {
         return NULL;
     tp_tensor *out = tpi_empty_like(self, (tp_dtype)self->dtype);
     if (out && sample_each(out, self, g, sample_poisson)) return out;
-    return tpi_after(out, NULL);
+    return tpi_release_then(out, NULL);
 }
 
 /* ---- Multinomial ---- */
@@ -250,5 +250,5 @@ tp_tensor *tpi_native_multinomial(tp_tensor *self, int64_t num_samples, bool rep
     bool ok = out && tpi_copy_data(p, self) && check_rows(p, rows, n) &&
               fill_multinomial((int64_t *)out->data, p, (tp_dtype)self->dtype, rows, n, num_samples, replacement, g);
     tpi_release(p);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }

@@ -49,7 +49,7 @@ tpi_served tpi_gpu_bernoulli_Tensor(tp_tensor *self, tp_tensor *p, tp_generator 
 
 tpi_served tpi_gpu_bernoulli(tp_tensor *self, tp_generator *g, tp_tensor **result) {
     tp_tensor *out = tpi_gpu_floats(self) ? tpi_empty_like(self, (tp_dtype)self->dtype) : NULL;
-    return tpi_serve(out && !toss(out, self, g) ? tpi_after(out, NULL) : out, result);
+    return tpi_serve(out && !toss(out, self, g) ? tpi_release_then(out, NULL) : out, result);
 }
 
 /* ---- Multinomial: with replacement places in the running sums, without the k largest of p / q, q exponential ---- */
@@ -72,7 +72,7 @@ static tp_tensor *by_race(tp_tensor *p, int64_t k, tp_generator *g, tpi_temporar
               *scores = tpi_put(bag, tpo_div(TP_OPERAND(p), TP_OPERAND(late))); /* 0 / 0 would win */
     if (k == 1) return tpo_argmax(scores, -1, true);
     if (!scores || !tpo_topk(scores, k, -1, true, true, both)) return NULL;
-    return tpi_after(both[0], both[1]);
+    return tpi_release_then(both[0], both[1]);
 }
 
 /* Rows without a negative, infinite or missing weight, whose sum is not zero. */
@@ -113,7 +113,7 @@ tpi_served tpi_gpu_randperm(int64_t n, tp_generator *g, tp_dtype dtype, tp_devic
     tp_tensor *keys = tpo_randint_low(0, limit, TP_INTS(n), g, TP_INT64, device),
               *places = keys ? tpi_gpu_order_indices(keys, limit - 1, NULL) : NULL;
     tpi_release(keys);
-    return tpi_serve(places ? tpi_after(places, tpi_as_dtype_data(places, dtype)) : NULL, result);
+    return tpi_serve(places ? tpi_release_then(places, tpi_as_dtype_data(places, dtype)) : NULL, result);
 }
 
 /* ---- normal(mean, std) with tensors: mean or std may be NULL, for the plain number. The result takes the first
@@ -199,7 +199,7 @@ static tp_tensor *sampled(int kind, tp_tensor *a, tp_tensor *b, double least, tp
     }
     tpi_release(x);
     tpi_release(y);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 tpi_served tpi_gpu_poisson(tp_tensor *self, tp_generator *g, tp_tensor **result) {

@@ -98,7 +98,7 @@ static bool shrink(state *s, int64_t n, tp_tensors *done, tp_tensors *done_c) {
         if (rows == n) continue;
         if (!(rest[k]->v[rest[k]->n] = tpo_narrow(*each[k], 0, n, rows - n))) return false;
         rest[k]->n++;
-        if (!(*each[k] = tpi_after(*each[k], tpo_narrow(*each[k], 0, 0, n)))) return false;
+        if (!(*each[k] = tpi_release_then(*each[k], tpo_narrow(*each[k], 0, 0, n)))) return false;
     }
     return true;
 }
@@ -111,7 +111,7 @@ static bool grow(state *s, const state *start, int64_t n) {
         int64_t rows = (*each[k])->shape[0];
         if (rows == n) continue;
         tp_tensor *more = tpo_narrow(from[k], 0, rows, n - rows);
-        *each[k] = tpi_after(*each[k], more ? tpo_cat(TP_LIST(*each[k], more), 0) : NULL);
+        *each[k] = tpi_release_then(*each[k], more ? tpo_cat(TP_LIST(*each[k], more), 0) : NULL);
         tpi_release(more);
         if (!*each[k]) return false;
     }
@@ -122,12 +122,12 @@ static bool grow(state *s, const state *start, int64_t n) {
 static tp_tensor *with_finished(tp_tensor *last, tp_tensors done) {
     if (!last || !done.n) return last;
     tp_tensors all = {tpi_malloc(sizeof *all.v * (size_t)(done.n + 1)), done.n + 1};
-    if (!all.v) return tpi_after(last, NULL);
+    if (!all.v) return tpi_release_then(last, NULL);
     all.v[0] = last;
     for (int64_t i = 0; i < done.n; i++) all.v[1 + i] = done.v[done.n - 1 - i];
     tp_tensor *out = tpo_cat(all, 0);
     tpi_mfree(all.v);
-    return tpi_after(last, out);
+    return tpi_release_then(last, out);
 }
 
 typedef struct sequence {
@@ -190,7 +190,7 @@ static tp_tensor *run(cell kind, tp_tensor *input, sequence q, const state *star
         last->c = s.c ? with_finished(tpi_retain(s.c), done_c) : NULL;
         if (!last->h || (s.c && !last->c)) {
             drop_state(last);
-            out = tpi_after(out, NULL);
+            out = tpi_release_then(out, NULL);
         }
     }
     drop_state(&s);
@@ -262,7 +262,7 @@ static tp_tensor *run_layer(const network *n, tp_tensor *x, sequence q, int64_t 
     tpi_release(sides[0]);
     tpi_release(sides[1]);
     if (out && n->train && n->dropout > 0 && layer + 1 < n->layers)
-        out = tpi_after(out, tpo_dropout(out, n->dropout, true));
+        out = tpi_release_then(out, tpo_dropout(out, n->dropout, true));
     return out;
 }
 
@@ -308,8 +308,8 @@ static bool run_batch(network n, tp_tensor *input, bool batch_first, tp_tensor *
     for (int64_t t = 0; sizes && t < steps; t++) sizes[t] = batch;
     bool fine = sizes && run_network(&n, rows, (sequence){steps, sizes}, out);
     if (sizes) tpi_mfree(sizes);
-    if (fine) out[0] = tpi_after(out[0], tpo_reshape(out[0], TP_INTS(steps, batch, out[0]->shape[1])));
-    if (fine && batch_first && out[0]) out[0] = tpi_after(out[0], tpo_transpose(out[0], 0, 1));
+    if (fine) out[0] = tpi_release_then(out[0], tpo_reshape(out[0], TP_INTS(steps, batch, out[0]->shape[1])));
+    if (fine && batch_first && out[0]) out[0] = tpi_release_then(out[0], tpo_transpose(out[0], 0, 1));
     tpi_release_temporaries(&bag, NULL);
     if (!fine || out[0]) return fine;
     for (int i = 1; i < (n.kind == CELL_LSTM ? 3 : 2); i++) {

@@ -5,7 +5,7 @@
 
 tp_tensor *tpi_compose_rnn_linear_input_grad(tp_tensor *grad, tp_tensor *weight) {
     tp_tensor *columns = tpo_transpose(weight, 0, 1);
-    return columns ? tpi_after(columns, tpo_rnn_linear(grad, columns, NULL)) : NULL;
+    return columns ? tpi_release_then(columns, tpo_rnn_linear(grad, columns, NULL)) : NULL;
 }
 
 /* grad (..., out) and input (..., in): the sum over all leading positions of grad x input. */

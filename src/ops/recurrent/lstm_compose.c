@@ -93,7 +93,7 @@ static tp_tensor *step_back(const layer *l, int64_t s, carried *k) {
     tpi_release(k->dc);
     tpi_release(k->dw);
     *k = next;
-    return next.dh && next.dc && next.dw ? all : tpi_after(all, NULL);
+    return next.dh && next.dc && next.dw ? all : tpi_release_then(all, NULL);
 }
 
 static void drop_moment(moment *m) {

@@ -66,7 +66,7 @@ static bool launch(const layer *l, const tpi_gpu_site *site, int count, tp_tenso
 
 static tp_tensor *copy_of(tp_tensor *t) {
     tp_tensor *copy = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, tpi_device(t));
-    return copy && !tpi_copy_data(copy, t) ? tpi_after(copy, NULL) : copy;
+    return copy && !tpi_copy_data(copy, t) ? tpi_release_then(copy, NULL) : copy;
 }
 
 /* h and c: the state before the step. They become that after it. */
@@ -127,7 +127,7 @@ static bool weight_product(const layer *l, tp_tensor *dgates, int64_t first, int
 
 static tp_tensor *start_of(tp_tensor *grad, const tp_tensor *like) {
     tp_tensor *t = tpi_empty(tpi_shape(like), (tp_dtype)like->dtype, tpi_device(like));
-    if (t && !(grad ? tpi_copy_data(t, grad) : tpi_fill_data(t, tp_int(0)))) return tpi_after(t, NULL);
+    if (t && !(grad ? tpi_copy_data(t, grad) : tpi_fill_data(t, tp_int(0)))) return tpi_release_then(t, NULL);
     return t;
 }
 

@@ -210,7 +210,7 @@ static void weight_product(const layer *l, int64_t gates_at, int64_t rows, const
 static tp_tensor *start_of(tp_tensor *grad, const tp_tensor *like) {
     tp_tensor *t = tpi_empty(tpi_shape(like), (tp_dtype)like->dtype, tpi_device(like));
     if (t && !grad) memset(t->data, 0, (size_t)t->numel * tpi_itemsize(t));
-    if (t && grad && !tpi_copy_data(t, grad)) return tpi_after(t, NULL);
+    if (t && grad && !tpi_copy_data(t, grad)) return tpi_release_then(t, NULL);
     return t;
 }
 

@@ -42,7 +42,7 @@ static void one_piece(int64_t task, void *context) {
     const int64_t at = ((outer * j->n + from) * j->inner + column) * j->item,
                   total = ((outer * j->pieces + piece) * j->inner + column) * j->item;
     _Alignas(64) char stack[TPI_SCRATCH_STACK];
-    char *room = tpi_scratch_take(&j->scratch, stack), *tree = room;
+    char *room = tpi_scratch_acquire(&j->scratch, stack), *tree = room;
     const bool apart = j->inner > WIDTH;
     const char *x = j->x + at;
     if (apart) {
@@ -58,7 +58,7 @@ static void one_piece(int64_t task, void *context) {
         TPI_ISA_PICK(tpi_products_of_others)(j->dtype, n, width, x, tree, j->start ? j->start + total : NULL, out);
         if (apart) move_rows(j, n, width, out, width, j->out + at, j->inner);
     }
-    tpi_scratch_give(&j->scratch, room);
+    tpi_scratch_release(&j->scratch, room);
 }
 
 static bool run_pieces(others_job *j) {
@@ -101,7 +101,8 @@ tp_tensor *tpi_native_prod_of_others(tp_tensor *self, int64_t dim) {
     if (!(tpi_dtype_category[dtype] & (TPI_CAT_FLOAT | TPI_CAT_COMPLEX)))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a floating point or complex tensor, got %s",
                         tp_dtype_name(dtype));
-    tp_tensor *wide = tpi_as_dtype_data(self, compute), *x = wide ? tpi_after(wide, tpi_contiguous_data(wide)) : NULL;
+    tp_tensor *wide = tpi_as_dtype_data(self, compute),
+              *x = wide ? tpi_release_then(wide, tpi_contiguous_data(wide)) : NULL;
     tp_tensor *out = x ? tpi_empty(tpi_shape(self), compute, tpi_device(self)) : NULL;
     bool ok = out != NULL;
     if (ok && out->numel) {
@@ -110,5 +111,5 @@ tp_tensor *tpi_native_prod_of_others(tp_tensor *self, int64_t dim) {
         ok = others(compute, out->numel / (n * inner), n, inner, x->data, out->data);
     }
     tpi_release(x);
-    return ok ? tpi_after(out, tpi_as_dtype_data(out, dtype)) : tpi_after(out, NULL);
+    return ok ? tpi_release_then(out, tpi_as_dtype_data(out, dtype)) : tpi_release_then(out, NULL);
 }

@@ -122,5 +122,5 @@ tp_tensor *tpi_native_linear_recurrence(tp_tensor *decay, tp_tensor *input, int6
         return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected a floating point or complex tensor, got %s",
                         tp_dtype_name(dtype));
     tp_tensor *wide = run(decay, input, d, reverse, compute);
-    return wide ? tpi_after(wide, tpi_as_dtype_data(wide, dtype)) : NULL;
+    return wide ? tpi_release_then(wide, tpi_as_dtype_data(wide, dtype)) : NULL;
 }

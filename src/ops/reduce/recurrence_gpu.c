@@ -27,7 +27,7 @@ static tp_tensor *run(const tp_tensor *decay, const tp_tensor *input, int64_t ro
                                 TPI_GPU_VAL(inner)};
     bool ok = tiled && kernel ? tpi_gpu_launch(device, kernel, tpi_ceil_div(rows, SIDE), TILE_THREADS, 0, 6, args)
                               : tpi_gpu_launch_each(device, kernel, rows, 6, args);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 tpi_served tpi_gpu_linear_recurrence(tp_tensor *decay, tp_tensor *input, int64_t dim, bool reverse,
@@ -49,5 +49,5 @@ tpi_served tpi_gpu_linear_recurrence(tp_tensor *decay, tp_tensor *input, int64_t
     tpi_release(x);
     tpi_release(ac);
     tpi_release(xc);
-    return tpi_serve(out ? tpi_after(out, tpi_as_dtype_data(out, dtype)) : NULL, result);
+    return tpi_serve(out ? tpi_release_then(out, tpi_as_dtype_data(out, dtype)) : NULL, result);
 }

@@ -82,7 +82,7 @@ tpi_served tpi_gpu_grid_sampler(tp_tensor *input, tp_tensor *grid, int64_t mode,
                                 TPI_GPU_PTR(tpi_gpu_data(c.grid)), TPI_GPU_VAL(c.g), TPI_GPU_VAL(n)};
     ok = kernel && tpi_gpu_launch(c.device, kernel, tpi_gpu_blocks(n), 256, 0, 5, args);
     drop(&c);
-    return tpi_serve(ok ? tpi_from_compute_like(y, (tp_dtype)input->dtype, input) : tpi_after(y, NULL), result);
+    return tpi_serve(ok ? tpi_from_compute_like(y, (tp_dtype)input->dtype, input) : tpi_release_then(y, NULL), result);
 }
 
 /* g: (images, channels, positions), contiguous. */
@@ -117,7 +117,7 @@ static tp_tensor *input_gradient(const call *c, tp_tensor *g, const tp_tensor *i
     tpi_release(numbers);
     tpi_release(weights);
     tpi_release_temporaries(&bag, NULL);
-    return ok ? tpi_from_compute_like(dx, c->dtype, input) : tpi_after(dx, NULL);
+    return ok ? tpi_from_compute_like(dx, c->dtype, input) : tpi_release_then(dx, NULL);
 }
 
 tpi_served tpi_gpu_grid_sampler_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *grid, int64_t mode,

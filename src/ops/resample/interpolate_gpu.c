@@ -101,7 +101,7 @@ static tp_tensor *direct(const call *c, tp_tensor *self, tp_ints shape) {
                                 axes_arg(&room, all, 3, c->wide), TPI_GPU_VAL(n), TPI_GPU_VAL(channels)};
     bool ok = kernel && tpi_gpu_launch(c->device, kernel, tpi_gpu_blocks(n), 256, 0, 5, args);
     tpi_release(x);
-    return ok ? y : tpi_after(y, NULL);
+    return ok ? y : tpi_release_then(y, NULL);
 }
 
 /* The filter's places and weights along a dim. */
@@ -142,7 +142,7 @@ static tp_tensor *along(const call *c, tp_tensor *x, int dim, tp_dtype dtype) {
     tpi_release(x);
     tpi_release(first);
     tpi_release(weights);
-    return ok ? y : tpi_after(y, NULL);
+    return ok ? y : tpi_release_then(y, NULL);
 }
 
 /* In the compute type between the dims; forward from the last dim on, back from the first. */

@@ -46,7 +46,8 @@ tpi_served tpi_gpu_pad_index(tp_tensor *self, tp_ints pad, const char *mode_text
                                 TPI_GPU_VAL(n)};
     bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_gpu_blocks(n), 256, 0, 4, args);
     tpi_release(x);
-    return tpi_serve(ok ? tpi_from_compute_like(out, (tp_dtype)self->dtype, self) : tpi_after(out, NULL), result);
+    return tpi_serve(ok ? tpi_from_compute_like(out, (tp_dtype)self->dtype, self) : tpi_release_then(out, NULL),
+                     result);
 }
 
 tpi_served tpi_gpu_pad_index_backward(tp_tensor *grad, tp_ints input_shape, tp_ints pad, const char *mode_text,
@@ -70,5 +71,6 @@ tpi_served tpi_gpu_pad_index_backward(tp_tensor *grad, tp_ints input_shape, tp_i
                                 TPI_GPU_VAL(n), TPI_GPU_VAL(inner)};
     bool ok = kernel && tpi_gpu_launch(tpi_device(grad), kernel, tpi_gpu_blocks(n), 256, 0, 5, args);
     tpi_release(large);
-    return tpi_serve(ok ? tpi_from_compute_like(out, (tp_dtype)grad->dtype, grad) : tpi_after(out, NULL), result);
+    return tpi_serve(ok ? tpi_from_compute_like(out, (tp_dtype)grad->dtype, grad) : tpi_release_then(out, NULL),
+                     result);
 }

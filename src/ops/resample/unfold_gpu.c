@@ -32,7 +32,7 @@ static tp_tensor *run(const tpi_gpu_site *site, const tpi_conv *c, tp_tensor *se
                                 TPI_GPU_VAL(n)};
     bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_gpu_blocks(n), 256, 0, 4, args);
     tpi_release(x);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 /* What does not fit, or is wrong, is the CPU's. */

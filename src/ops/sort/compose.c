@@ -64,7 +64,7 @@ static tp_tensor *at_ranks(tp_tensor *sorted, tp_tensor *ranks, tp_tensor *(*rou
     tp_tensor *whole = rounded(ranks), *index = whole ? tpo_to_dtype(whole, TP_INT64) : NULL;
     tp_tensor *out = index ? tpo_gather(sorted, -1, index, false) : NULL;
     tpi_release(whole);
-    return tpi_after(index, out);
+    return tpi_release_then(index, out);
 }
 
 static tp_tensor *between_ranks(tp_tensor *sorted, tp_tensor *ranks, bool midpoint) {
@@ -83,7 +83,7 @@ static tp_tensor *between_ranks(tp_tensor *sorted, tp_tensor *ranks, bool midpoi
 /* (rows, Q) to PyTorch's shape: Q first (not at all for a single q), the dim kept as one or dropped. */
 static tp_tensor *arrange(tp_tensor *t, tp_tensor *self, tp_tensor *q, int64_t dim, bool keepdim) {
     int64_t shape[TP_MAX_DIMS], n = 0;
-    t = tpi_after(t, tpo_movedim(t, TP_INTS(-1), TP_INTS(0)));
+    t = tpi_release_then(t, tpo_movedim(t, TP_INTS(-1), TP_INTS(0)));
     if (!t) return NULL;
     if (q->ndim) shape[n++] = q->numel;
     for (int d = 0; d < self->ndim; d++) {
@@ -93,7 +93,7 @@ static tp_tensor *arrange(tp_tensor *t, tp_tensor *self, tp_tensor *q, int64_t d
         else if (keepdim)
             shape[n++] = 1;
     }
-    return tpi_after(t, tpo_reshape(t, (tp_ints){shape, n}));
+    return tpi_release_then(t, tpo_reshape(t, (tp_ints){shape, n}));
 }
 
 static tp_tensor *quantile_of(tp_tensor *self, tp_tensor *q, int64_t dim, bool keepdim, const char *interpolation,
@@ -138,13 +138,13 @@ tp_tensor *tpi_compose_quantile_scalar(tp_tensor *self, double q, int64_t dim, b
                                        const char *interpolation) {
     if (!check_value(q)) return NULL;
     tp_tensor *at = tpo_full((tp_ints){(const int64_t[]){0}, 0}, tp_float(q), self->dtype, tpi_device(self));
-    return tpi_after(at, at ? quantile_of(self, at, dim, keepdim, interpolation, false) : NULL);
+    return tpi_release_then(at, at ? quantile_of(self, at, dim, keepdim, interpolation, false) : NULL);
 }
 tp_tensor *tpi_compose_nanquantile_scalar(tp_tensor *self, double q, int64_t dim, bool keepdim,
                                           const char *interpolation) {
     if (!check_value(q)) return NULL;
     tp_tensor *at = tpo_full((tp_ints){(const int64_t[]){0}, 0}, tp_float(q), self->dtype, tpi_device(self));
-    return tpi_after(at, at ? quantile_of(self, at, dim, keepdim, interpolation, true) : NULL);
+    return tpi_release_then(at, at ? quantile_of(self, at, dim, keepdim, interpolation, true) : NULL);
 }
 
 /* ---- Flat positions as coordinates ---- */

@@ -8,7 +8,7 @@
 /* t as contiguous float64: owned. */
 static tp_tensor *doubles(tp_tensor *t) {
     tp_tensor *d = tpi_as_dtype_data(t, TP_FLOAT64);
-    return d ? tpi_after(d, tpi_contiguous_data(d)) : NULL;
+    return d ? tpi_release_then(d, tpi_contiguous_data(d)) : NULL;
 }
 
 tp_tensor *tpi_native_bincount(tp_tensor *self, tp_tensor *weights, int64_t minlength) {
@@ -33,20 +33,20 @@ tp_tensor *tpi_native_bincount(tp_tensor *self, tp_tensor *weights, int64_t minl
     int64_t bins = minlength;
     for (int64_t i = 0; i < values->numel; i++) {
         if (v[i] < 0)
-            return tpi_after(values,
-                             tpi_fail(TP_ERR_RUNTIME,
-                                      "argument 'self': bincount only supports 1-d non-negative integral inputs. Got "
-                                      "%lld at %lld",
-                                      (long long)v[i], (long long)i));
+            return tpi_release_then(
+                values, tpi_fail(TP_ERR_RUNTIME,
+                                 "argument 'self': bincount only supports 1-d non-negative integral inputs. Got "
+                                 "%lld at %lld",
+                                 (long long)v[i], (long long)i));
         if (v[i] >= bins) bins = tpi_size_plus(v[i], 1);
     }
     tp_dtype dtype = !weights ? TP_INT64 : weights->dtype == TP_FLOAT32 ? TP_FLOAT32 : TP_FLOAT64;
     if (weights) {
         tp_tensor *same = tpi_as_dtype_data(weights, dtype);
-        w = same ? tpi_after(same, tpi_contiguous_data(same)) : NULL;
+        w = same ? tpi_release_then(same, tpi_contiguous_data(same)) : NULL;
     }
     if (!weights || w) out = tpi_empty((tp_ints){&bins, 1}, dtype, tpi_device(self));
-    if (out && !tpi_fill_data(out, tp_int(0))) out = tpi_after(out, NULL);
+    if (out && !tpi_fill_data(out, tp_int(0))) out = tpi_release_then(out, NULL);
     for (int64_t i = 0; out && i < values->numel; i++) {
         if (dtype == TP_INT64)
             ((int64_t *)(void *)out->data)[v[i]]++;
@@ -56,7 +56,7 @@ tp_tensor *tpi_native_bincount(tp_tensor *self, tp_tensor *weights, int64_t minl
             ((double *)(void *)out->data)[v[i]] += ((const double *)(const void *)w->data)[i];
     }
     tpi_release(w);
-    return tpi_after(values, out);
+    return tpi_release_then(values, out);
 }
 
 bool tpi_find_range(const double *v, int64_t n, int64_t step, double widen, double *low, double *high,
@@ -97,15 +97,15 @@ tp_tensor *tpi_native_histc(tp_tensor *self, int64_t bins, tp_scalar min, tp_sca
     if (!values) return NULL;
     const double *v = (const double *)(const void *)values->data;
     double low = tp_scalar_to_double(min), high = tp_scalar_to_double(max);
-    if (!tpi_find_range(v, values->numel, 1, 1, &low, &high, "max")) return tpi_after(values, NULL);
+    if (!tpi_find_range(v, values->numel, 1, 1, &low, &high, "max")) return tpi_release_then(values, NULL);
     tp_tensor *counts = tpi_empty((tp_ints){&bins, 1}, TP_FLOAT64, tpi_device(self));
-    if (!counts || !tpi_fill_data(counts, tp_int(0))) return tpi_after(values, tpi_after(counts, NULL));
+    if (!counts || !tpi_fill_data(counts, tp_int(0))) return tpi_release_then(values, tpi_release_then(counts, NULL));
     for (int64_t i = 0; i < values->numel; i++) {
         int64_t b = bin_of(v[i], low, high, bins);
         if (b >= 0) ((double *)(void *)counts->data)[b]++;
     }
     tpi_release(values);
-    return tpi_after(counts, tpi_as_dtype_data(counts, self->dtype));
+    return tpi_release_then(counts, tpi_as_dtype_data(counts, self->dtype));
 }
 
 /* ---- histogram: edges of any width, weights, densities ---- */
@@ -161,7 +161,7 @@ static bool histogram_over(tp_tensor *self, tp_tensor *edges, bool even, tp_tens
         out[0] = tpi_as_dtype_data(hist, self->dtype);
         out[1] = out[0] ? tpi_as_dtype_data(edges, self->dtype) : NULL;
         ok = out[1] != NULL;
-        if (!ok) out[0] = tpi_after(out[0], NULL);
+        if (!ok) out[0] = tpi_release_then(out[0], NULL);
     }
     tpi_release(values);
     tpi_release(w);
@@ -245,7 +245,7 @@ tp_tensors tpi_native_histogramdd_edges(tp_tensor *self, tp_ints bins, tp_floats
         fine = fine && tpi_find_range((const double *)(const void *)values->data + i, range.v ? 0 : values->numel / n,
                                       n, 0.5, &low, &high, "range");
         tp_tensor *edges = fine ? tpi_even_edges(bins.v[i], low, high) : NULL;
-        out.v[out.n] = edges ? tpi_after(edges, tpi_as_dtype_data(edges, self->dtype)) : NULL;
+        out.v[out.n] = edges ? tpi_release_then(edges, tpi_as_dtype_data(edges, self->dtype)) : NULL;
         if (!out.v[out.n]) {
             tpi_release_list(out);
             out = none;

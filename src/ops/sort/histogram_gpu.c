@@ -28,7 +28,7 @@ static tp_tensor *counts_of(tp_tensor *numbers, int64_t bins) {
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data), TPI_GPU_PTR(numbers->data), TPI_GPU_VAL(n), TPI_GPU_VAL(bins)};
     return kernel && tpi_gpu_launch(device, kernel, blocks < most ? blocks : most, 256, 0, 4, args)
                ? out
-               : tpi_after(out, NULL);
+               : tpi_release_then(out, NULL);
 }
 
 /* ---- bincount ---- */
@@ -58,7 +58,7 @@ tpi_served tpi_gpu_bincount(tp_tensor *self, tp_tensor *weights, int64_t minleng
     tp_tensor *w = tpi_put(&bag, tpi_as_dtype_data(weights, dtype)), *alone = w ? tpi_put(&bag, tpi_detached(w)) : NULL,
               *out = alone ? tpo_zeros(TP_INTS(bins), dtype, tpi_device(self)) : NULL;
     bool ok = out && tpo_index_add_(out, 0, values, alone, tp_int(1));
-    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL)), result);
+    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_release_then(out, NULL)), result);
 }
 
 /* ---- Ranges and bins ---- */
@@ -143,7 +143,7 @@ static tp_tensor *densities(tp_tensor *hist, int64_t n, const axis *axes, tpi_te
 /* A copy of what is in a bag in the dtype, which is the caller's alone. */
 static tp_tensor *own(tp_tensor *t, tp_dtype dtype) {
     tp_tensor *copy = t ? tpi_empty(tpi_shape(t), dtype, tpi_device(t)) : NULL;
-    return copy && !tpi_copy_data(copy, t) ? tpi_after(copy, NULL) : copy;
+    return copy && !tpi_copy_data(copy, t) ? tpi_release_then(copy, NULL) : copy;
 }
 
 static bool served(const tp_tensor *self) {
@@ -179,7 +179,7 @@ static bool histogram_over(tp_tensor *x, const axis *a, tp_tensor *weight, bool 
     if (hist && density) hist = densities(hist, 1, a, bag);
     out[0] = own(hist, (tp_dtype)x->dtype);
     out[1] = out[0] ? own(a->edges, (tp_dtype)x->dtype) : NULL;
-    if (!out[1]) out[0] = tpi_after(out[0], NULL);
+    if (!out[1]) out[0] = tpi_release_then(out[0], NULL);
     return out[1];
 }
 
@@ -244,7 +244,7 @@ tpi_served tpi_gpu_histogramdd_edges(tp_tensor *self, tp_ints bins, tp_floats ra
                                           (long long)bins.v[i])) &&
              tpi_find_range(NULL, 0, 1, 0.5, &low, &high, "range");
         tp_tensor *edges = ok ? tpi_even_edges(bins.v[i], low, high) : NULL,
-                  *narrow = edges ? tpi_after(edges, tpi_as_dtype_data(edges, (tp_dtype)self->dtype)) : NULL;
+                  *narrow = edges ? tpi_release_then(edges, tpi_as_dtype_data(edges, (tp_dtype)self->dtype)) : NULL;
         out.v[i] = narrow ? tpi_moved_data(narrow, tpi_device(self)) : NULL;
         ok = out.v[i];
         out.n = i + ok;

@@ -167,7 +167,7 @@ static tp_tensor *order_few(tp_tensor *index, int64_t limit, tp_tensor **sorted)
     bool ok = kernel && tpi_gpu_launch(device, kernel, 1, THREADS, 0, 7, args);
     if (sorted) *sorted = ok ? tpi_retain(keys) : NULL;
     tpi_release(keys);
-    return ok ? places : tpi_after(places, NULL);
+    return ok ? places : tpi_release_then(places, NULL);
 }
 
 tp_tensor *tpi_gpu_order_indices(tp_tensor *index, int64_t limit, tp_tensor **sorted) {

@@ -53,7 +53,7 @@ static void search_chunk(int64_t chunk, void *context) {
 /* t as contiguous elements of the dtype: owned. */
 static tp_tensor *plain(tp_tensor *t, tp_dtype dtype) {
     tp_tensor *same = tpi_as_dtype_data(t, dtype);
-    return same ? tpi_after(same, tpi_contiguous_data(same)) : NULL;
+    return same ? tpi_release_then(same, tpi_contiguous_data(same)) : NULL;
 }
 
 tp_dtype tpi_search_dtype(const tp_tensor *a, const tp_tensor *b) {
@@ -113,7 +113,7 @@ static tp_tensor *search(tp_tensor *sequence, tp_tensor *self, bool out_int32, b
                         .dtype = dtype,
                         .out = (int64_t *)(void *)out->data};
         tpi_parallel_for(tpi_ceil_div(j.n, CHUNK), j.n > CHUNK, search_chunk, &j);
-        if (out_int32) out = tpi_after(out, tpi_as_dtype_data(out, TP_INT32));
+        if (out_int32) out = tpi_release_then(out, tpi_as_dtype_data(out, TP_INT32));
     }
     tpi_mfree(keys);
     tpi_release(rows);
@@ -179,10 +179,11 @@ static tp_tensor *number_beside(tp_scalar number, const tp_tensor *beside) {
 tp_tensor *tpi_compose_searchsorted_scalar(tp_tensor *sorted_sequence, tp_scalar self, bool out_int32, bool right,
                                            const char *side, tp_tensor *sorter) {
     tp_tensor *number = number_beside(self, sorted_sequence);
-    return number ? tpi_after(number, tpo_searchsorted(sorted_sequence, number, out_int32, right, side, sorter)) : NULL;
+    return number ? tpi_release_then(number, tpo_searchsorted(sorted_sequence, number, out_int32, right, side, sorter))
+                  : NULL;
 }
 
 tp_tensor *tpi_compose_bucketize_scalar(tp_scalar self, tp_tensor *boundaries, bool out_int32, bool right) {
     tp_tensor *number = number_beside(self, boundaries);
-    return number ? tpi_after(number, tpo_bucketize(number, boundaries, out_int32, right)) : NULL;
+    return number ? tpi_release_then(number, tpo_bucketize(number, boundaries, out_int32, right)) : NULL;
 }

@@ -8,7 +8,7 @@ static const tpi_gpu_site search_site = {"search.gpu.h", "search"};
 /* t as contiguous elements of the dtype: owned. */
 static tp_tensor *plain(tp_tensor *t, tp_dtype dtype) {
     tp_tensor *same = tpi_as_dtype_data(t, dtype);
-    return same ? tpi_after(same, tpi_contiguous_data(same)) : NULL;
+    return same ? tpi_release_then(same, tpi_contiguous_data(same)) : NULL;
 }
 
 typedef struct search {
@@ -37,7 +37,7 @@ static tp_tensor *looked_up(tp_tensor *rows, tp_tensor *self, tp_dtype result, s
             TPI_GPU_PTR(out->data),    TPI_GPU_PTR(rows->data), TPI_GPU_PTR(tpi_gpu_data(sorter)),
             TPI_GPU_PTR(values->data), TPI_GPU_VAL(n),          TPI_GPU_VAL(size),
             TPI_GPU_VAL(per_row)};
-        if (!tpi_gpu_launch_each(tpi_device(self), kernel, n, 7, args)) out = tpi_after(out, NULL);
+        if (!tpi_gpu_launch_each(tpi_device(self), kernel, n, 7, args)) out = tpi_release_then(out, NULL);
     }
     tpi_release(values);
     tpi_release(sorter);
@@ -56,10 +56,11 @@ tpi_served tpi_gpu_searchsorted(tp_tensor *sequence, tp_tensor *self, bool out_i
         return TPI_DECLINED;
     if (sorter && (sorter->dtype != TP_INT64 || !tpi_same_shape(sorter, sequence))) return TPI_DECLINED;
     tp_tensor *rows = plain(sequence, tpi_search_dtype(sequence, self));
-    return tpi_serve(tpi_after(rows, rows ? looked_up(rows, self, out_int32 ? TP_INT32 : TP_INT64,
-                                                      (search){.right = right || (side && !left), .sorter = sorter})
-                                          : NULL),
-                     result);
+    return tpi_serve(
+        tpi_release_then(rows, rows ? looked_up(rows, self, out_int32 ? TP_INT32 : TP_INT64,
+                                                (search){.right = right || (side && !left), .sorter = sorter})
+                                    : NULL),
+        result);
 }
 
 tpi_served tpi_gpu_bucketize(tp_tensor *self, tp_tensor *boundaries, bool out_int32, bool right, tp_tensor **result) {

@@ -190,10 +190,10 @@ static tp_tensor *median_of_all(tp_tensor *self, bool ignore_nan) {
     if (!line) return NULL;
     if (line->numel == 0) {
         out[0] = tpi_empty((tp_ints){NULL, 0}, self->dtype, tpi_device(self));
-        if (out[0] && !tpi_fill_data(out[0], tp_float(__builtin_nan("")))) out[0] = tpi_after(out[0], NULL);
+        if (out[0] && !tpi_fill_data(out[0], tp_float(__builtin_nan("")))) out[0] = tpi_release_then(out[0], NULL);
     } else if (one_per_row(line, 0, false, median_row, &ignore_nan, out))
         tpi_release(out[1]);
-    return tpi_after(line, out[0]);
+    return tpi_release_then(line, out[0]);
 }
 
 tp_tensor *tpi_native_median(tp_tensor *self) { return median_of_all(self, false); }

@@ -27,13 +27,13 @@ static tp_tensor *put_back(tp_tensor *t, int dim, tp_ints shape) {
         if (!t || shape.n) return t;
         tp_tensor *scalar = tpi_alias(t, 0, t->shape, t->strides, 0), *own = scalar ? tpi_detached(scalar) : NULL;
         tpi_release(scalar);
-        return tpi_after(t, own);
+        return tpi_release_then(t, own);
     }
     tp_tensor *out = tpi_empty(shape, (tp_dtype)t->dtype, tpi_device(t)), *place = out ? tpi_dim_last(out, dim) : NULL;
     bool ok = place && tpi_copy_data(place, t);
     tpi_release(place);
     tpi_release(t);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 static bool nothing_in_order(tp_tensor *self, int d, int64_t k, tp_tensor **out) {

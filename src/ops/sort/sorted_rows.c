@@ -90,9 +90,9 @@ static tp_tensor *put_back(tp_tensor *t, tp_tensor *self, int dim, bool keep) {
         out = tpi_detached(view);
     } else {
         out = tpi_empty((tp_ints){shape, n}, t->dtype, tpi_device(t));
-        if (out && !tpi_copy_data(out, view)) out = tpi_after(out, NULL);
+        if (out && !tpi_copy_data(out, view)) out = tpi_release_then(out, NULL);
     }
-    return tpi_after(view, out);
+    return tpi_release_then(view, out);
 }
 
 bool tpi_rows_finish(tpi_rows *x, tp_tensor *self, bool keep, tp_tensor **out) {

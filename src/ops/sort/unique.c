@@ -165,7 +165,7 @@ static bool give_out_slices(const slices *s, const groups *g, tp_tensor *self, b
               *whole = view ? tpi_contiguous_data(view) : NULL;
     if (whole == view && whole) { /* nothing to move: still a tensor of its own */
         tp_tensor *own = tpi_detached(whole);
-        whole = tpi_after(whole, own);
+        whole = tpi_release_then(whole, own);
     }
     tpi_release(view);
     tpi_release(out[0]);

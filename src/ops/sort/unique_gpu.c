@@ -20,7 +20,7 @@ static tp_tensor *heads_of(tp_tensor *x, tp_tensor *order, int64_t n) {
     tpi_gpu_function *kernel = out ? kernel_of(&heads_site, x, order != NULL) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_PTR(tpi_gpu_data(order)), TPI_GPU_PTR(x->data),
                                 TPI_GPU_VAL(n), TPI_GPU_VAL(width)};
-    return tpi_gpu_launch_each(tpi_device(x), kernel, n, 5, args) ? out : tpi_after(out, NULL);
+    return tpi_gpu_launch_each(tpi_device(x), kernel, n, 5, args) ? out : tpi_release_then(out, NULL);
 }
 
 /* The numbers of n rows in their order, put into the bag. */
@@ -52,7 +52,7 @@ static tp_tensor *inverse_of(tp_tensor *heads, tp_tensor *order, tp_ints shape) 
               *line = out ? tpi_put(&bag, tpi_alias(out, 1, &out->numel, &one, 0)) : NULL;
     bool ok = line && (order ? tpo_scatter_(line, 0, order, group) != NULL : tpi_copy_data(line, group));
     tpi_release_temporaries(&bag, NULL);
-    return ok ? out : tpi_after(out, NULL);
+    return ok ? out : tpi_release_then(out, NULL);
 }
 
 typedef struct wish {

@@ -105,8 +105,8 @@ tp_tensor *tpi_native_coo_to_csr(tp_tensor *self, int64_t size, bool out_int32) 
         (compress((const int64_t *)(const void *)row->data, row->numel, size, (int64_t *)(void *)out->data) ||
          tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected rows in order, from 0 to %lld", (long long)size - 1));
     tpi_release(row);
-    if (!ok) return tpi_after(out, NULL);
-    return out_int32 ? tpi_after(out, tpi_as_dtype_data(out, TP_INT32)) : out;
+    if (!ok) return tpi_release_then(out, NULL);
+    return out_int32 ? tpi_release_then(out, tpi_as_dtype_data(out, TP_INT32)) : out;
 }
 
 typedef struct expand_job { /* a batch of compressed indices; see fill_lines */
@@ -167,8 +167,8 @@ tp_tensor *tpi_native_csr_to_coo(tp_tensor *crow_indices, tp_tensor *col_indices
     }
     tpi_release(crow);
     tpi_release(col);
-    if (!ok) return tpi_after(out, NULL);
-    return out_int32 ? tpi_after(out, tpi_as_dtype_data(out, TP_INT32)) : out;
+    if (!ok) return tpi_release_then(out, NULL);
+    return out_int32 ? tpi_release_then(out, tpi_as_dtype_data(out, TP_INT32)) : out;
 }
 
 /* ---- Groups ---- */

@@ -182,7 +182,7 @@ tp_tensor *tpi_native_sparse_mm_coo(tp_tensor *at, tp_tensor *values, tp_tensor 
     tpi_release(places);
     tpi_release(table);
     tpi_release(weights);
-    return ok ? tpi_from_compute(out, (tp_dtype)dense->dtype) : tpi_after(out, NULL);
+    return ok ? tpi_from_compute(out, (tp_dtype)dense->dtype) : tpi_release_then(out, NULL);
 }
 
 static void dot_chunk(int64_t chunk, void *context) {

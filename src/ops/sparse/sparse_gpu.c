@@ -54,7 +54,7 @@ tpi_served tpi_gpu_sparse_mm_rows(tp_tensor *crow, tp_tensor *col, tp_tensor *va
                                 TPI_GPU_VAL(width),
                                 TPI_GPU_VAL(height)};
     bool ok = kernel && fault.word && tpi_gpu_launch(device, kernel, blocks_for(rows, group), 256, 0, 10, args);
-    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL)), result);
+    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_release_then(out, NULL)), result);
 }
 
 /* The places in the order of the result's rows, then by rows. */
@@ -108,7 +108,7 @@ tpi_served tpi_gpu_sparse_dots(tp_tensor *at, tp_tensor *left, tp_tensor *right,
                                 TPI_GPU_VAL(rows),
                                 TPI_GPU_VAL(columns)};
     bool ok = kernel && fault.word && tpi_gpu_launch(device, kernel, blocks_for(n, group), 256, 0, 10, args);
-    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL)), result);
+    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_release_then(out, NULL)), result);
 }
 
 /* ---- Indices ---- */

@@ -172,5 +172,5 @@ tp_tensor *tpi_native_sparse_mm_sampled(tp_tensor *crow, tp_tensor *col, tp_tens
     tpi_row_index_drop(&right);
     tpi_release(x);
     tpi_release(y);
-    return ok ? tpi_from_compute(out, (tp_dtype)a->dtype) : tpi_after(out, NULL);
+    return ok ? tpi_from_compute(out, (tp_dtype)a->dtype) : tpi_release_then(out, NULL);
 }

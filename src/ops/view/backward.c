@@ -11,7 +11,7 @@ tp_tensor *tpi_native_view_as_real(tp_tensor *self);
 
 static tp_tensor *zeros_of(tp_ints size, const tp_tensor *like) {
     tp_tensor *t = tpi_empty(size, like->dtype, tpi_device(like));
-    if (t && !tpi_fill_data(t, tp_int(0))) return tpi_after(t, NULL);
+    if (t && !tpi_fill_data(t, tp_int(0))) return tpi_release_then(t, NULL);
     return t;
 }
 
@@ -58,7 +58,7 @@ static tp_tensor *add_to_zeros(tp_tensor *zeros, tp_tensor *view, tp_tensor *gra
     ok = ok && tpo_add_out(view, TP_OPERAND(view), TP_OPERAND(grad), tp_int(1));
     tpi_grad_off = off;
     tpi_release(view);
-    return ok ? zeros : tpi_after(zeros, NULL);
+    return ok ? zeros : tpi_release_then(zeros, NULL);
 }
 
 tp_tensor *tpi_native_select_backward(tp_tensor *grad, tp_ints size, int64_t dim, int64_t index) {
@@ -76,7 +76,7 @@ tp_tensor *tpi_native_slice_backward(tp_tensor *grad, tp_ints size, int64_t dim,
 
 tp_tensor *tpi_native_diagonal_backward(tp_tensor *grad, tp_ints size, int64_t offset, int64_t dim1, int64_t dim2) {
     tp_tensor *out = zeros_of(size, grad);
-    if (out && !tpi_native_diagonal_scatter(out, grad, offset, dim1, dim2)) return tpi_after(out, NULL);
+    if (out && !tpi_native_diagonal_scatter(out, grad, offset, dim1, dim2)) return tpi_release_then(out, NULL);
     return out;
 }
 
@@ -128,7 +128,7 @@ static void add_in_order(char *to, const int64_t *to_strides, const tp_tensor *s
 static tp_tensor *as_rows(tp_tensor *line) {
     tp_tensor *pairs = tp_dtype_is_complex((tp_dtype)line->dtype) ? tpi_native_view_as_real(line) : tpi_retain(line),
               *alone = pairs ? tpi_detached(pairs) : NULL;
-    return tpi_after(pairs, alone);
+    return tpi_release_then(pairs, alone);
 }
 
 /* The same where the elements are not at hand: by their places in the line `sum`, `offset` from its start on. */
@@ -279,7 +279,7 @@ tp_tensor *tpi_native_as_strided_backward(tp_tensor *grad, tp_ints of_size, tp_i
     tp_tensor *part = sum ? tpi_alias(sum, of.ndim, of.shape, of.strides, s.of_offset) : NULL, *out = NULL;
     if (part && add_terms(sum, s.offset, stride.v, terms) && (!tpi_overlaps_itself(part) || share_overlaps(sum, part)))
         out = tpi_empty(of_size, grad->dtype, tpi_device(grad));
-    if (out && !tpi_copy_data(out, part)) out = tpi_after(out, NULL);
+    if (out && !tpi_copy_data(out, part)) out = tpi_release_then(out, NULL);
     tpi_release(terms);
     tpi_release(sum);
     tpi_release(part);
@@ -299,7 +299,7 @@ tp_tensor *tpi_native_as_strided_of(tp_tensor *values, tp_ints of_stride, int64_
     part = tpi_alias(memory, of.ndim, of.shape, of.strides, s.of_offset);
     if (part && tpi_copy_data(part, values)) view = tpi_alias(memory, (int)size.n, size.v, stride.v, s.offset);
     if (view) out = tpi_empty(size, values->dtype, tpi_device(values));
-    if (out && !tpi_copy_data(out, view)) out = tpi_after(out, NULL);
+    if (out && !tpi_copy_data(out, view)) out = tpi_release_then(out, NULL);
     tpi_release(memory);
     tpi_release(part);
     tpi_release(view);
@@ -318,7 +318,7 @@ tp_tensor *tpi_native_as_strided_scatter(tp_tensor *self, tp_tensor *src, tp_int
         out = tpi_alias(copy, self->ndim, self->shape, self->strides, tpi_offset(self));
     if (out) { /* a fresh result, nobody's view */
         tp_tensor *plain = tpi_detached(out);
-        out = tpi_after(out, plain);
+        out = tpi_release_then(out, plain);
     }
     tpi_release(whole);
     tpi_release(copy);

@@ -13,7 +13,7 @@ tp_tensor *tpi_compose_reshape(tp_tensor *self, tp_ints shape) {
     tp_ints wanted = {size, shape.n};
     if (tpi_view_strides(self, wanted, strides)) return tpo_view(self, wanted);
     tp_tensor *copy = tpo_clone(self, TP_CONTIGUOUS);
-    return tpi_after(copy, tpo_view(copy, wanted));
+    return tpi_release_then(copy, tpo_view(copy, wanted));
 }
 
 tp_tensor *tpi_compose_flatten(tp_tensor *self, int64_t start_dim, int64_t end_dim) {
@@ -64,7 +64,7 @@ tp_tensor *tpi_compose_unflatten(tp_tensor *self, int64_t dim, tp_ints sizes) {
 
 tp_tensor *tpi_compose_ravel(tp_tensor *self) {
     tp_tensor *whole = tpo_contiguous(self, TP_CONTIGUOUS);
-    return tpi_after(whole, tpo_view(whole, TP_INTS(-1)));
+    return tpi_release_then(whole, tpo_view(whole, TP_INTS(-1)));
 }
 
 tp_tensor *tpi_compose_sum_to(tp_tensor *self, tp_ints size) {
@@ -82,7 +82,7 @@ tp_tensor *tpi_compose_sum_to(tp_tensor *self, tp_ints size) {
     if (n == 0) return tpi_retain(self);
     bool ready = n == lead; /* dims of size one that stay are kept */
     tp_tensor *sum = tpo_sum(self, (tp_ints){dims, n}, !ready, TP_NO_DTYPE);
-    return lead && !ready ? tpi_after(sum, tpo_reshape(sum, size)) : sum;
+    return lead && !ready ? tpi_release_then(sum, tpo_reshape(sum, size)) : sum;
 }
 
 tp_tensor *tpi_compose_T(tp_tensor *self) {
@@ -96,12 +96,12 @@ tp_tensor *tpi_compose_mT(tp_tensor *self) { return self->ndim ? tpo_transpose(s
 
 tp_tensor *tpi_compose_adjoint(tp_tensor *self) {
     tp_tensor *t = tpi_compose_mT(self);
-    return tpi_after(t, tpo_conj(t));
+    return tpi_release_then(t, tpo_conj(t));
 }
 
 tp_tensor *tpi_compose_adjoint_physical(tp_tensor *self) {
     tp_tensor *t = tpi_compose_mT(self);
-    return tp_dtype_is_complex(self->dtype) ? tpi_after(t, tpo_conj_physical(t)) : t;
+    return tp_dtype_is_complex(self->dtype) ? tpi_release_then(t, tpo_conj_physical(t)) : t;
 }
 
 tp_tensor *tpi_compose_movedim(tp_tensor *self, tp_ints source, tp_ints destination) {
@@ -153,9 +153,9 @@ tp_tensor *tpi_compose_narrow(tp_tensor *self, int64_t dim, int64_t start, int64
 static tp_tensor *component(tp_tensor *self, int64_t which) {
     const bool conjugate = tpi_marked(self);
     tp_tensor *memory = conjugate ? tpo_conj_view(self) : tpi_retain(self);
-    tp_tensor *pairs = tpi_after(memory, memory ? tpo_view_as_real(memory) : NULL);
-    tp_tensor *part = tpi_after(pairs, pairs ? tpo_select(pairs, -1, which) : NULL);
-    return conjugate && which == 1 ? tpi_after(part, part ? tpo_neg_view(part) : NULL) : part;
+    tp_tensor *pairs = tpi_release_then(memory, memory ? tpo_view_as_real(memory) : NULL);
+    tp_tensor *part = tpi_release_then(pairs, pairs ? tpo_select(pairs, -1, which) : NULL);
+    return conjugate && which == 1 ? tpi_release_then(part, part ? tpo_neg_view(part) : NULL) : part;
 }
 
 tp_tensor *tpi_compose_real(tp_tensor *self) {

@@ -12,10 +12,10 @@ tp_tensor *tpi_native_marked_view(tp_tensor *self) {
 tp_tensor *tpi_native_resolved(tp_tensor *self) {
     tp_tensor *memory = tpi_detached(self);
     if (!memory) return NULL;
-    if (!tpi_marked(memory)) return tpi_after(memory, tpo_clone(memory, TP_PRESERVE));
+    if (!tpi_marked(memory)) return tpi_release_then(memory, tpo_clone(memory, TP_PRESERVE));
     tpi_flip_mark(memory);
     const bool complex = tp_dtype_is_complex((tp_dtype)memory->dtype);
-    return tpi_after(memory, complex ? tpo_conj_physical(memory) : tpo_neg(memory));
+    return tpi_release_then(memory, complex ? tpo_conj_physical(memory) : tpo_neg(memory));
 }
 
 tp_tensor *tpi_compose_conj(tp_tensor *self) {

@@ -219,7 +219,8 @@ tp_tensors tpi_compose_meshgrid(tp_tensors tensors, const char *indexing) {
         int64_t place = xy && tensors.n > 1 && i < 2 ? 1 - i : i, size[TP_MAX_DIMS];
         for (int64_t d = 0; d < tensors.n; d++) size[d] = d == place ? shape[d] : 1;
         tp_tensor *line = tpo_reshape(tensors.v[i], (tp_ints){size, tensors.n});
-        if (!push(&list, tpi_after(line, tpo_expand(line, (tp_ints){shape, tensors.n}, false)))) return drop(list);
+        if (!push(&list, tpi_release_then(line, tpo_expand(line, (tp_ints){shape, tensors.n}, false))))
+            return drop(list);
     }
     return list;
 }

@@ -13,7 +13,7 @@ from taper.distributed.tensor._collectives import Spread
 from taper.distributed.tensor._redistribute import Spec as _Spec
 from taper.distributed.tensor._redistribute import move
 from taper.distributed.tensor.placement_types import Replicate, normalized
-from taper.overrides import DisableTorchFunctionSubclass
+from taper.overrides import DisableTorchFunctionSubclass, redispatch_function
 
 _AS_THEY_ARE = frozenset(
     """__get__ __set__ dim ndimension element_size is_floating_point is_complex is_contiguous untyped_storage storage
@@ -230,6 +230,8 @@ class DTensor(Tensor):
                 return func(*args, **kwargs)
         if name in _NEW:
             return _new(func, args, kwargs)
+        if _rules.is_face(func, name):
+            return redispatch_function(func, types, args, kwargs)
         found = [value for value in _flat((*args, *kwargs.values())) if isinstance(value, DTensor)]
         args, kwargs = _wrapped_plain(name, found[0]._spec.mesh, args, kwargs)
         if _draws(name, args, kwargs):
@@ -321,7 +323,7 @@ def _call(func, name, args, kwargs):
         )
     if name == "copy_" and not isinstance(args[1], DTensor):
         return _copy_whole(args[0], args[1])
-    plan = _rules.plan_for(name, specs, args, kwargs)
+    plan = _rules.plan_for(func, name, specs, args, kwargs)
     if plan is None:
         return _by_whole(func, name, args, kwargs)
     parts = iter([_part(t, wanted, plan) for t, wanted in zip(tensors, plan.inputs)])

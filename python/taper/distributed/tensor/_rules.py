@@ -5,36 +5,49 @@ A rule takes the specs of the tensors among the arguments and gives a Plan, or N
 whole is computed on every rank. Mesh dimensions are planned one by one; where several ways are open the one that moves
 least is taken."""
 
+import ast
+import functools
+import re
+from types import MethodDescriptorType
+
+from taper import _C
 from taper._C import Tensor
 from taper.distributed.tensor._views import RULES as VIEWS
-from taper.distributed.tensor._plan import Plan, cheapest, dims_of, given
+from taper.distributed.tensor._plan import Plan, cheapest, dims_of, given, kept
 from taper.distributed.tensor.placement_types import Partial, Replicate, Shard, _NormPartial
 
 _R = Replicate()
+_facts = functools.cache(_C._operator_facts)
 
-_POINTWISE = """abs absolute acos acosh addcdiv addcmul angle arccos arcsin arctan asin asinh atan atan2 atanh
-    bitwise_and bitwise_left_shift bitwise_not bitwise_or
-    bitwise_right_shift bitwise_xor ceil celu clamp clamp_max clamp_min clip conj copysign cos cosh deg2rad digamma div
-    divide elu eq erf erfc erfinv exp exp2 expm1
-    float_power floor floor_divide fmax fmin fmod frac ge gelu greater greater_equal gt hardshrink hardsigmoid hardswish
-    hardtanh heaviside hypot isclose isfinite
-    isinf isnan isneginf isposinf le leaky_relu lerp less less_equal lgamma log log10 log1p log2 logaddexp logaddexp2
-    logical_and logical_not logical_or
-    logical_xor logit logsigmoid lt masked_fill maximum minimum mish mul multiply nan_to_num ne nextafter not_equal
-    polygamma pow prelu rad2deg reciprocal relu
-    relu6 remainder round rsqrt selu sgn sigmoid sign signbit silu sin sinc sinh softplus softshrink softsign sqrt
-    square tan tanh tanhshrink threshold
-    true_divide trunc where xlogy __rsub__ __rtruediv__ __rpow__ __rfloordiv__ __rmod__ add sub subtract rsub add_ sub_
-    mul_ div_ neg_ sqrt_ abs_ exp_ pow_ clamp_
-    clamp_min_ clamp_max_ lerp_ addcmul_ addcdiv_ sigmoid_ relu_ tanh_ masked_fill_ floor_ ceil_ round_ reciprocal_ log_
-    square_ copy_""".split()
-_UNARY_LINEAR = """neg negative clone to float half bfloat16 double cpu cuda contiguous requires_grad_ type type_as
-    zero_ real imag positive alias view_as_real
-    dropout""".split()
-_LIKE = (
-    "zeros_like ones_like full_like rand_like randn_like randint_like bernoulli fill_ uniform_ normal_ exponential_ "
-    "bernoulli_ random_"
-).split()
+
+@functools.cache
+def _default(signature, argument):
+    found = re.search(rf" {argument}=([^,)]*)", signature)
+    word = found.group(1) if found else "None"
+    return {"true": True, "false": False}[word] if word in ("true", "false") else ast.literal_eval(word)
+
+
+class Call:
+    """A call as its operator's stanza tells of it: the facts, and the arguments by name."""
+
+    def __init__(self, func, args, kwargs):
+        operator, _, _, self.given = _C._bind(func, *args, **kwargs)
+        self.facts = _facts(operator)
+        self.name, self.in_place = func.__name__, _is_in_place(func.__name__)
+        tensors = (name for name, value in self.given.items() if hasattr(value, "_spec"))
+        self.places = {name: place for place, name in enumerate(tensors)}  # which of the specs is an argument's
+
+    def argument(self, name):
+        return self.given[name] if name in self.given else _default(self.facts["signature"], name)
+
+    def linear(self):
+        """Groups of arguments in which it is linear, as places among the specs; none with a number in a group."""
+        groups = [group.split() for group in (self.facts["linear"] or "").split(", ") if group]
+        return [[self.places[name] for name in group] for group in groups if all(name in self.places for name in group)]
+
+
+def _is_in_place(name):
+    return name.endswith("_") and not name.endswith("__")
 
 
 def _sum_kind(specs, mesh_dim):
@@ -45,34 +58,14 @@ def _sum_kind(specs, mesh_dim):
     )
 
 
-def _numbers(args, kwargs, skip=("alpha", "memory_format", "dtype")):
-    """Are there numbers among the operands?"""
-    return any(
-        isinstance(value, (int, float, complex)) for value in (*args, *(v for k, v in kwargs.items() if k not in skip))
-    )
-
-
-def _pointwise_partials(name, specs, args, kwargs, mesh_dim):
+def _partial_ways(call, specs, mesh_dim):
     """Ways that keep what is yet to be summed: [(inputs, output)]."""
-    base = name.rstrip("_") if not name.startswith("__") else name
-    kind = _sum_kind(specs, mesh_dim)
-    if kind is None:
-        return []
-    if base in ("add", "sub", "subtract", "copy"):
-        return [] if _numbers(args[:2], {"other": kwargs.get("other")}) else [([kind] * len(specs), kind)]
-    if base in ("mul", "multiply"):
-        return [
-            ([kind if j == i else _R for j in range(len(specs))], kind)
-            for i, s in enumerate(specs)
-            if s.placements[mesh_dim] == kind
-        ]
-    if (
-        base in ("div", "divide", "true_divide")
-        and not given(args, kwargs, None, "rounding_mode")
-        and specs[0].placements[mesh_dim] == kind
-    ):
-        return [([kind] + [_R] * (len(specs) - 1), kind)]
-    return []
+    ways = []
+    for group in call.linear() if call else ():
+        kind = _sum_kind([specs[place] for place in group], mesh_dim)
+        if kind is not None:
+            ways.append(([kind if place in group else _R for place in range(len(specs))], kind))
+    return ways
 
 
 def _broadcast_shape(specs):
@@ -102,28 +95,33 @@ def _result_sizes(shape):
     return dict(enumerate(shape))
 
 
-def pointwise(name, specs, args, kwargs):
+def pointwise(call, specs):
+    """Element by element, as arguments are broadcast."""
     shape = _broadcast_shape(specs)
-    if name.endswith("_") and not name.endswith("__"):
-        return _in_place(name, specs, args, kwargs, shape)
+    if call and call.in_place:
+        return _in_place(call, specs, shape)
     plan = Plan(len(specs))
     for mesh_dim in range(specs[0].mesh.ndim):
-        ways = _pointwise_ways(specs, shape, mesh_dim) + _pointwise_partials(name, specs, args, kwargs, mesh_dim)
+        ways = _pointwise_ways(specs, shape, mesh_dim) + _partial_ways(call, specs, mesh_dim)
         plan.add(*cheapest(specs, mesh_dim, ways))
     return plan.done(_result_sizes(shape))
 
 
-def _in_place(name, specs, args, kwargs, shape):
+def _refuse_in_place(call, placements):
+    raise RuntimeError(
+        f"{call.name}: in-place operations that require placement changes are not supported: the tensor lies as "
+        f"{placements}, which would have to be summed up first"
+    )
+
+
+def _in_place(call, specs, shape):
     """The first argument stays where it is; the others come to it."""
     plan = Plan(len(specs))
     for mesh_dim, placement in enumerate(specs[0].placements):
         if placement.is_partial():
-            ways = [way for way in _pointwise_partials(name, specs, args, kwargs, mesh_dim) if way[0][0] == placement]
+            ways = [way for way in _partial_ways(call, specs, mesh_dim) if way[0][0] == placement]
             if not ways:
-                raise RuntimeError(
-                    f"{name}: in-place operations that require placement changes are not supported: the tensor lies "
-                    f"as {placement}, which {name} would have to sum up first"
-                )
+                _refuse_in_place(call, placement)
             plan.add(*ways[0])
         elif placement.is_shard():
             plan.add([_cut_along(s, placement.dim, shape) for s in specs], placement)
@@ -132,108 +130,24 @@ def _in_place(name, specs, args, kwargs, shape):
     return plan.done(_result_sizes(specs[0].shape))
 
 
-def unary_linear(name, specs, args, kwargs):
-    kept = list(specs[0].placements)
-    if any(
-        p.is_partial()
-        and p.reduce_op not in ("sum", "avg")
-        and name not in ("clone", "contiguous", "requires_grad_", "to")
-        for p in kept
-    ):
-        return pointwise(name, specs, args, kwargs)
-    return Plan.of([kept] + [[_R] * len(kept)] * (len(specs) - 1), kept, _result_sizes(specs[0].shape))
+def same(specs):
+    """The first argument's elements: they stay where they are."""
+    stay = list(specs[0].placements)
+    return Plan.of([stay] + [[_R] * len(stay)] * (len(specs) - 1), stay, _result_sizes(specs[0].shape))
 
 
-def like(name, specs, args, kwargs):
+def like(call, specs):
     """New values of a tensor's shape: where it is yet to be summed, on every rank. In place it stays what it was."""
     out = [_R if p.is_partial() else p for p in specs[0].placements]
-    if name.endswith("_") and out != list(specs[0].placements):
-        raise RuntimeError(
-            f"{name}: in-place operations that require placement changes are not supported: the tensor lies as "
-            f"{specs[0].placements}"
-        )
+    if call.in_place and out != list(specs[0].placements):
+        _refuse_in_place(call, specs[0].placements)
     return Plan.of([list(specs[0].placements)], out, _result_sizes(specs[0].shape))
 
 
-def empty_like(name, specs, args, kwargs):
-    return Plan.of([list(specs[0].placements)], list(specs[0].placements), _result_sizes(specs[0].shape))
-
-
-# ---- Reductions ----
-
-# name: (place of dim, place of keepdim, what parts of the reduced dimension give)
-_REDUCTIONS = {
-    "sum": (1, 2, "sum"),
-    "nansum": (1, 2, "sum"),
-    "mean": (1, 2, "avg"),
-    "amax": (1, 2, "max"),
-    "amin": (1, 2, "min"),
-    "max": (1, 2, "max"),
-    "min": (1, 2, "min"),
-    "prod": (1, 2, "product"),
-    "any": (1, 2, None),
-    "all": (1, 2, None),
-    "var": (1, 3, None),
-    "std": (1, 3, None),
-    "logsumexp": (1, 2, None),
-    "argmax": (1, 2, None),
-    "argmin": (1, 2, None),
-    "norm": (2, 3, "norm"),
-    "linalg_vector_norm": (2, 3, "norm"),
-    "count_nonzero": (1, 9, "sum"),
-    "median": (1, 2, None),
-    "nanmean": (1, 2, None),
-}
-
-
-def _kept_dims(ndim, dims, keepdim):
-    """Where dimensions are in the result."""
-    return {dim: (dim if keepdim else dim - sum(1 for d in dims if d < dim)) for dim in range(ndim) if dim not in dims}
-
-
-def reduction(name, specs, args, kwargs):
-    if len(specs) > 1:
-        return pointwise(name, specs, args, kwargs) if name in ("max", "min") else None
-    spec, (at, keep_at, kind) = specs[0], _REDUCTIONS[name]
-    ndim = len(spec.shape)
-    dim = given(args, kwargs, at, "dim", given((), kwargs, None, "axis"))
-    dims = dims_of(dim, ndim)
-    if isinstance(dim, int) and name in ("max", "min"):
-        kind = None  # values and places
-    kept = _kept_dims(ndim, dims, given(args, kwargs, keep_at, "keepdim", False))
-    inputs, output = [], []
-    for placement in spec.placements:
-        partial = _partial_of(name, kind, spec, dims, args, kwargs)
-        if placement.is_shard() and placement.dim in kept:
-            inputs.append(placement)
-            output.append(Shard(kept[placement.dim]))
-        elif placement.is_shard() and partial is not None:
-            inputs.append(placement)
-            output.append(partial)
-        else:
-            stays = placement.is_partial("sum") and name == "sum"
-            inputs.append(placement if stays else _R)
-            output.append(placement if stays else _R)
-    return Plan.of([inputs], output, {to: spec.shape[dim] for dim, to in kept.items()})
-
-
-def _partial_of(name, kind, spec, dims, args, kwargs):
-    if kind == "norm":
-        order = given(args, kwargs, 1, "p" if name == "norm" else "ord", 2)
-        return (
-            _NormPartial(int(order) if order == int(order) else order)
-            if isinstance(order, (int, float)) and abs(order) != float("inf") and order > 0
-            else None
-        )
-    if kind in ("avg", "max", "min") and any(spec.shape[dim] % max(spec.ways(dim), 1) for dim in dims):
-        return None  # parts of different sizes, some of them perhaps empty
-    return None if kind is None else Partial(kind)
-
-
-def mean_loss(name, specs, args, kwargs):
+def mean_loss(call, specs):
     """A loss element by element, then a mean or sum of it."""
-    how = kwargs.get("reduction") or next((value for value in args if isinstance(value, str)), "mean")
-    plan = pointwise(name, specs, args, kwargs) if len(specs) == 2 else None
+    how = call.argument("reduction") or "mean"
+    plan = pointwise(None, specs) if len(specs) == 2 else None
     if how == "none" or plan is None:
         return plan
     shape = _broadcast_shape(specs)
@@ -243,6 +157,42 @@ def mean_loss(name, specs, args, kwargs):
                 return None
             plan.output[mesh_dim] = Partial("avg" if how == "mean" else "sum")
     return plan.done({})
+
+
+# ---- Along some dimensions ----
+
+
+def along(call, specs):
+    """What needs some dimensions whole, or gives something to be put together of their parts. Other tensors among the
+    arguments are whole as well."""
+    spec, (dim, *how) = specs[0], call.facts["along"].split()
+    if not spec.shape or len(specs) > 1 and call.facts["kind"] == "fold":
+        return None
+    ndim = len(spec.shape)
+    dims = dims_of(None if dim == "all" else call.argument(dim), ndim)
+    gone = dim == "all" or how[:1] == ["gone"] or how[:1] == ["keep"] and not call.argument(how[1])
+    to = {d: d - sum(gone and other < d for other in dims) for d in range(ndim) if d not in dims}
+    partial = _partial_of(call, spec, dims)
+    inputs, output = [], []
+    for placement, stays in zip(spec.placements, kept(spec, dims, [0] in call.linear())):
+        joined = placement.is_shard() and placement.dim in dims and partial is not None
+        inputs.append(placement if joined else stays)
+        output.append(partial if joined else Shard(to[stays.dim]) if stays.is_shard() else stays)
+    whole = [[_R] * len(output) for _ in specs[1:]]
+    return Plan.of([inputs, *whole], output, {at: spec.shape[d] for d, at in to.items()})
+
+
+def _partial_of(call, spec, dims):
+    """What the results of parts along these dims are to the whole's."""
+    kind, *order = (call.facts["parts"] or "none").split()
+    if kind == "norm":
+        order = call.argument(order[0])
+        if not isinstance(order, (int, float)) or abs(order) == float("inf") or order <= 0:
+            return None
+        return _NormPartial(int(order) if order == int(order) else order)
+    if kind in ("avg", "max", "min") and any(spec.shape[dim] % max(spec.ways(dim), 1) for dim in dims):
+        return None  # parts of different sizes, some of them perhaps empty
+    return None if kind == "none" else Partial(kind)
 
 
 # ---- Products ----
@@ -337,32 +287,11 @@ def einsum(name, specs, args, kwargs):
 # ---- Layers ----
 
 
-def batch_alone(name, specs, args, kwargs):
-    """Only the first dimension may be cut; weights are whole."""
+def batch_alone(rank, specs):
+    """Only the first dimension may be cut, where there are `rank` of them; weights are whole."""
     rest = [[_R] * specs[0].mesh.ndim] * (len(specs) - 1)
-    kept = [p if p.is_shard(0) and len(specs[0].shape) >= _BATCHED[name] else _R for p in specs[0].placements]
-    return Plan.of([kept, *rest], kept, {0: specs[0].shape[0]})
-
-
-_BATCHED = {
-    "conv1d": 3,
-    "conv2d": 4,
-    "conv3d": 5,
-    "conv_transpose1d": 3,
-    "conv_transpose2d": 4,
-    "conv_transpose3d": 5,
-    "max_pool1d": 3,
-    "max_pool2d": 4,
-    "max_pool3d": 5,
-    "avg_pool1d": 3,
-    "avg_pool2d": 4,
-    "avg_pool3d": 5,
-    "adaptive_avg_pool1d": 3,
-    "adaptive_avg_pool2d": 4,
-    "adaptive_max_pool2d": 4,
-    "interpolate": 3,
-    "group_norm": 2,
-}
+    stay = [p if p.is_shard(0) and len(specs[0].shape) >= rank else _R for p in specs[0].placements]
+    return Plan.of([stay, *rest], stay, {0: specs[0].shape[0]})
 
 
 def attention(name, specs, args, kwargs):
@@ -397,14 +326,9 @@ def embedding(name, specs, args, kwargs):
     return plan.done({**dict(enumerate(numbers.shape)), last: weight.shape[1]})
 
 
+# Operators whose rule is more than a fact of their stanza.
 RULES = {
     **VIEWS,
-    **dict.fromkeys(_POINTWISE, pointwise),
-    **dict.fromkeys(_UNARY_LINEAR, unary_linear),
-    **dict.fromkeys(_LIKE, like),
-    "empty_like": empty_like,
-    **dict.fromkeys(_REDUCTIONS, reduction),
-    **dict.fromkeys(_BATCHED, batch_alone),
     **dict.fromkeys(("matmul", "mm", "bmm", "mv", "dot", "vdot", "inner"), matmul),
     "linear": linear,
     "addmm": add_product,
@@ -413,48 +337,89 @@ RULES = {
     "einsum": einsum,
     "embedding": embedding,
     "scaled_dot_product_attention": attention,
-    **dict.fromkeys(
-        (
-            "mse_loss",
-            "l1_loss",
-            "smooth_l1_loss",
-            "huber_loss",
-            "binary_cross_entropy",
-            "binary_cross_entropy_with_logits",
-        ),
-        mean_loss,
-    ),
+    "interpolate": lambda name, specs, args, kwargs: batch_alone(3, specs),  # of any rank, as group_norm
+    "group_norm": lambda name, specs, args, kwargs: batch_alone(2, specs),
+    # What is not set stays so, in parts as well. view_as_real has one more dimension, the last.
+    **dict.fromkeys(("empty_like", "view_as_real"), lambda name, specs, args, kwargs: same(specs)),
 }
+# Methods of Python's Tensor that are no operators.
+_SAME_METHODS = ("cpu", "cuda", "requires_grad_", "to", "type")
+_REFLECTED = ("__rsub__", "__rtruediv__", "__rpow__", "__rfloordiv__", "__rmod__")
 
 
-def _as_they_lie(name, specs):
+_ROWS = re.compile(r"rows (\w+) (\d+)")
+
+
+@functools.cache
+def is_face(func, name):
+    """Is it a function of Python in front of an operator of its name, whose facts are enough for a rule?"""
+    if isinstance(func, (_C.Function, _C.Method, MethodDescriptorType)) or name in RULES or name not in _C._functions:
+        return False
+    facts = _facts(name) if _C._operator_kind(name) else {}
+    return any(facts.get(word) for word in ("elementwise", "along", "shape_from")) or bool(
+        _ROWS.fullmatch(facts.get("batch") or "")
+    )
+
+
+def _by_stanza(call, specs):
+    """By the facts of the operator; None: they say nothing."""
+    rows = _ROWS.fullmatch(call.facts["batch"] or "")
+    if call.facts["elementwise"] == "same" and not call.in_place:
+        return same(specs)
+    if call.facts["elementwise"] == "reduced":
+        return mean_loss(call, specs)
+    if call.facts["elementwise"]:
+        return pointwise(call, specs)
+    if call.facts["shape_from"]:
+        return like(call, specs)
+    if call.facts["along"]:
+        return along(call, specs)
+    return batch_alone(int(rows.group(2)), specs) if rows and call.places.get(rows.group(1)) == 0 else None
+
+
+def _as_they_lie(call, name, specs):
     """Parts that were cut in another order than the mesh's: element by element, all alike, or in place with the others
     brought to the first."""
     first = specs[0]
-    if RULES.get(name) not in (pointwise, unary_linear, like, empty_like):
+    facts = call.facts if call else {}
+    if not (
+        facts.get("elementwise") in ("each", "same")
+        or facts.get("shape_from")
+        or name in (*_SAME_METHODS, *_REFLECTED, "empty_like")
+    ):
         return None
-    same = [s.shape == first.shape for s in specs]
-    in_place = name.endswith("_") and not name.endswith("__")
+    fits = [s.shape == first.shape for s in specs]
+    in_place = _is_in_place(name)
     if not all(
-        s.shape.numel() == 1 or ok and (in_place or s.placements == first.placements) for s, ok in zip(specs, same)
+        s.shape.numel() == 1 or ok and (in_place or s.placements == first.placements) for s, ok in zip(specs, fits)
     ):
         return None
     return Plan.of(
-        [first.placements if ok else [_R] * len(first.placements) for ok in same],
+        [first.placements if ok else [_R] * len(first.placements) for ok in fits],
         first.placements,
         _result_sizes(first.shape),
     )
 
 
-def plan_for(name, specs, args, kwargs):
-    """How to compute on parts, or None."""
-    if any(s.is_strided() for s in specs):
-        return _as_they_lie(name, specs)
-    rule = RULES.get(name)
-    if (
-        rule is None
-        or any(isinstance(value, Tensor) for value in kwargs.values() if not hasattr(value, "_spec"))
-        or "out" in kwargs
-    ):
+def _bound(func, args, kwargs):
+    """The operator's call; None for a function that is no operator, or arguments that it does not take."""
+    try:
+        return Call(func, args, kwargs)
+    except TypeError:
         return None
-    return rule(name, specs, args, kwargs)
+
+
+def plan_for(func, name, specs, args, kwargs):
+    """How to compute on parts, or None."""
+    call = None if name in RULES else _bound(func, args, kwargs)
+    if any(s.is_strided() for s in specs):
+        return _as_they_lie(call, name, specs)
+    if any(isinstance(value, Tensor) for value in kwargs.values() if not hasattr(value, "_spec")) or "out" in kwargs:
+        return None
+    if name in RULES:
+        return RULES[name](name, specs, args, kwargs)
+    if name in _SAME_METHODS:
+        return same(specs)
+    if name in _REFLECTED:
+        return pointwise(None, specs)
+    return _by_stanza(call, specs) if call else None

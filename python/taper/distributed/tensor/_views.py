@@ -140,50 +140,6 @@ def indexed(name, specs, args, kwargs):
     return _mapped(spec, kept(spec, cut, True), to, (args[0], tuple(own)))
 
 
-# name: (place of its dimension, the default, does it take sums apart as well, does the dimension go)
-_ALONG = {
-    "softmax": (1, -1, False, False),
-    "log_softmax": (1, -1, False, False),
-    "softmin": (1, -1, False, False),
-    "cumsum": (1, None, True, False),
-    "cumprod": (1, None, False, False),
-    "cummax": (1, None, False, False),
-    "cummin": (1, None, False, False),
-    "logcumsumexp": (1, None, False, False),
-    "sort": (1, -1, False, False),
-    "argsort": (1, -1, False, False),
-    "topk": (2, -1, False, False),
-    "kthvalue": (2, -1, False, True),
-    "chunk": (2, 0, True, False),
-    "split": (2, 0, True, False),
-    "split_with_sizes": (2, 0, True, False),
-    "tensor_split": (2, 0, True, False),
-    "narrow": (1, None, True, False),
-    "select": (1, None, True, True),
-    "unbind": (1, 0, True, True),
-    "roll": (2, None, True, False),
-    "flip": (1, None, True, False),
-    "glu": (1, -1, False, False),
-    "index_select": (1, None, True, False),
-    "diff": (2, -1, True, False),
-}
-
-
-def along(name, specs, args, kwargs):
-    """What needs one dimension, or some, whole. A second tensor is whole as well."""
-    place, default, linear, goes = _ALONG[name]
-    spec = specs[0]
-    dim = given(args, kwargs, place, "dims" if name in ("roll", "flip") else "dim", default)
-    if dim is None and name == "flip" or not spec.shape:
-        return None
-    dims = dims_of(dim if name != "flip" or isinstance(dim, (list, tuple)) else args[1:], len(spec.shape))
-    placements = kept(spec, dims, linear)
-    to = {d: d - sum(1 for gone in dims if goes and gone < d) for d in range(len(spec.shape)) if d not in dims}
-    plan = _mapped(spec, placements, to)
-    plan.inputs += [[_R] * len(placements) for _ in specs[1:]]
-    return plan
-
-
 def last_dims(name, specs, args, kwargs):
     """layer_norm, rms_norm, pad, tril: the last dimensions whole. Weights are whole as well."""
     spec = specs[0]
@@ -257,7 +213,6 @@ RULES = {
         "t T mT H adjoint transpose swapaxes swapdims permute movedim moveaxis unsqueeze squeeze".split(), rearranged
     ),
     **dict.fromkeys("view reshape flatten unflatten".split(), reshaped),
-    **dict.fromkeys(_ALONG, along),
     **dict.fromkeys("layer_norm rms_norm pad tril triu".split(), last_dims),
     "expand": expand,
     "broadcast_to": expand,

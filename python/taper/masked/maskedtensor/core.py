@@ -5,6 +5,7 @@ import taper
 from taper.masked import _ops
 from taper.overrides import DisableTorchFunctionSubclass
 
+# What PyTorch's masked tensors have; others they refuse. unary.py, binary.py and reductions.py have its public lists.
 _REDUCTIONS = frozenset("sum mean prod amax amin argmax argmin var std norm all".split())
 _ALONG = frozenset("softmax log_softmax softmin cumsum cumprod".split())
 _MOVES = frozenset(

@@ -41,9 +41,9 @@ class EmbeddingMethods(TableMethods):
 
     def _look_up(self, input):
         if self.sparse:
-            from taper.sparse import _rows
+            from taper.sparse import _embedding_gradients
 
-            return _rows.embedding(input, self.weight, *_row_settings(self)[:-1])
+            return _embedding_gradients.embedding(input, self.weight, *_row_settings(self)[:-1])
         return F.embedding(input, self.weight, *_row_settings(self))
 
     @classmethod
@@ -82,9 +82,9 @@ class EmbeddingBagMethods(TableMethods):
     def _look_up(self, input, offsets, per_sample_weights):
         *settings, last, padding_idx = _bag_settings(self)
         if self.sparse:
-            from taper.sparse import _rows
+            from taper.sparse import _embedding_gradients
 
-            return _rows.embedding_bag(
+            return _embedding_gradients.embedding_bag(
                 input, self.weight, offsets, *settings[:-1], per_sample_weights, last, padding_idx
             )
         return F.embedding_bag(input, self.weight, offsets, *settings, per_sample_weights, last, padding_idx)

@@ -12,7 +12,8 @@
 #include "axes.h"
 #include "states.h"
 
-/* Where FED is 1 a program makes x's elements (gpu/feed.h): a place is the distance from x's first element, in bytes.
+/* Where FED is 1 a program makes x's elements (gpu/fold_prologue.h): a place is the distance from x's first element, in
+ * bytes.
  */
 #if FED
 #define X_ARGUMENTS FED_ARGUMENTS

@@ -88,6 +88,22 @@
         UNROLL                                                              \
         for (int j_ = 0; j_ < VEC; j_++) value[j_] = GET_##X(piece_.v[j_]); \
     }
+/* A row that is longer than registers hold: its largest element, and the sum of exponentials below it. Every thread has
+ * `most` and `sum` of its pieces first, then `most` is the group's, and `sum` is to be summed over the group. */
+#define RUNNING_MOST(X, x, from, v, most, sum, room)                          \
+    EACH_PIECE(at_) {                                                         \
+        LOAD_PIECE(X, x, (from) + at_, v)                                     \
+        A higher_ = most;                                                     \
+        UNROLL                                                                \
+        for (int j_ = 0; j_ < VEC; j_++) higher_ = JOIN_MOST(v[j_], higher_); \
+        sum = higher_ == most ? sum : sum * EXP(most - higher_);              \
+        most = higher_;                                                       \
+        UNROLL                                                                \
+        for (int j_ = 0; j_ < VEC; j_++) sum += EXP(v[j_] - most);            \
+    }                                                                         \
+    const A own_ = most;                                                      \
+    most = group_most(most, room);                                            \
+    sum = own_ == most ? sum : sum * EXP(own_ - most);
 #define STORE_PIECE(X, x, from, j, expression)                           \
     {                                                                    \
         piece_##X piece_;                                                \

@@ -1,4 +1,5 @@
-/* The bodies of ops/attention/rows.isa.c, included once per element type with REAL, BITS, EXP and K(name) defined. */
+/* The bodies of ops/attention/score_rows.isa.c, included once per element type with REAL, BITS, EXP and K(name)
+ * defined. */
 #include "ops/lanes.h"
 
 void TPI_ISA(K(tpi_attend_rows))(int64_t rows, int64_t columns, int64_t ld, const int64_t *valid, const REAL *mask,

@@ -1,6 +1,6 @@
 /* What attention does to a block of scores between its matrix products. Rows are `ld` elements apart. */
-#ifndef TPI_ATTENTION_ROWS_H
-#define TPI_ATTENTION_ROWS_H
+#ifndef TPI_ATTENTION_SCORE_ROWS_H
+#define TPI_ATTENTION_SCORE_ROWS_H
 #include "device/cpu/isa.h"
 #include "device/device.h"
 

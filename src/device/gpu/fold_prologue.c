@@ -1,5 +1,5 @@
-/* The text and the arguments of folds whose elements a program makes; see feed.h. */
-#include "device/gpu/feed.h"
+/* The text and the arguments of folds whose elements a program makes; see fold_prologue.h. */
+#include "device/gpu/fold_prologue.h"
 #include <string.h>
 #include "device/gpu/epilogue.h"
 #include "device/gpu/map.h"
@@ -9,7 +9,7 @@
 
 static int64_t item_of(const tpi_plan *p, int k) { return (int64_t)tpi_dtype_bytes[p->dtype[k]]; }
 
-static bool lies_like_x(const tpi_feed *f, int k) {
+static bool lies_like_x(const tpi_fold_prologue *f, int k) {
     const tpi_plan *p = f->plan;
     int64_t elements = 1;
     for (int d = 0; d < p->ndim; d++) {
@@ -25,16 +25,16 @@ static bool is_single(const tpi_plan *p, int k) {
     return true;
 }
 
-static bool has_argument(const tpi_feed *f, int k) { return k != f->operand || f->has_memory; }
+static bool has_argument(const tpi_fold_prologue *f, int k) { return k != f->operand || f->has_memory; }
 
-bool tpi_gpu_feed_begin(tpi_gpu_feed *f, const tpi_feed *feed) {
+bool tpi_gpu_fold_prologue_begin(tpi_gpu_fold_prologue *f, const tpi_fold_prologue *feed) {
     f->feed = feed;
     for (int k = 0; k < feed->plan->nout; k++)
         if (!lies_like_x(feed, k)) return false;
-    return feed->plan->ndim <= TPI_GPU_FEED_DIMS;
+    return feed->plan->ndim <= TPI_GPU_FOLD_PROLOGUE_DIMS;
 }
 
-static tpi_gpu_feed_way way_of(const tpi_gpu_feed *f, int k) {
+static tpi_gpu_fold_prologue_way way_of(const tpi_gpu_fold_prologue *f, int k) {
     const tpi_plan *p = f->feed->plan;
     if (k >= p->nout && p->numel != 1 && is_single(p, k)) return TPI_FEED_SINGLE;
     int64_t piece = item_of(p, k) * f->vec;
@@ -45,9 +45,9 @@ static tpi_gpu_feed_way way_of(const tpi_gpu_feed *f, int k) {
     return f->whole_runs && aligned && p->stride[k][0] == item_of(p, k) ? TPI_FEED_RUNS : TPI_FEED_PLACED;
 }
 
-static bool has_place(const tpi_gpu_feed *f, int k) { return f->way[k] >= TPI_FEED_RUNS; }
+static bool has_place(const tpi_gpu_fold_prologue *f, int k) { return f->way[k] >= TPI_FEED_RUNS; }
 
-void tpi_gpu_feed_settle(tpi_gpu_feed *f, int vec, bool wide) {
+void tpi_gpu_fold_prologue_settle(tpi_gpu_fold_prologue *f, int vec, bool wide) {
     const tpi_plan *p = f->feed->plan;
     int dims = p->ndim ? p->ndim : 1;
     f->vec = vec;
@@ -69,11 +69,11 @@ void tpi_gpu_feed_settle(tpi_gpu_feed *f, int vec, bool wide) {
     }
 }
 
-uint64_t tpi_gpu_feed_form(const tpi_gpu_feed *f) {
-    const tpi_feed *feed = f->feed;
+uint64_t tpi_gpu_fold_prologue_form(const tpi_gpu_fold_prologue *f) {
+    const tpi_fold_prologue *feed = f->feed;
     uint64_t form = (uint64_t)(uintptr_t)feed->program->fused;
     form = (form * 2 + feed->has_memory) * TPI_MAX_OPERANDS + (uint64_t)feed->operand;
-    form = (form * 2 + f->whole_runs) * (TPI_GPU_FEED_DIMS + 1) + (uint64_t)feed->plan->ndim;
+    form = (form * 2 + f->whole_runs) * (TPI_GPU_FOLD_PROLOGUE_DIMS + 1) + (uint64_t)feed->plan->ndim;
     form *= 0x9e3779b97f4a7c15u;
     for (int k = 0; k < feed->plan->nargs; k++) form ^= (uint64_t)f->way[k] << (3 * k);
     return form * 0xbf58476d1ce4e5b9u;
@@ -81,17 +81,19 @@ uint64_t tpi_gpu_feed_form(const tpi_gpu_feed *f) {
 
 /* ---- The text ---- */
 
-static const char *dtype_of(const tpi_gpu_feed *f, int k) { return tp_dtype_name((tp_dtype)f->feed->plan->dtype[k]); }
+static const char *dtype_of(const tpi_gpu_fold_prologue *f, int k) {
+    return tp_dtype_name((tp_dtype)f->feed->plan->dtype[k]);
+}
 
 /* Each operand that is an argument, as in `before`0`after`before`1`after. */
-static bool put_each(tpi_text *t, const tpi_gpu_feed *f, const char *before, const char *after) {
+static bool put_each(tpi_text *t, const tpi_gpu_fold_prologue *f, const char *before, const char *after) {
     bool ok = true;
     for (int k = 0; k < f->feed->plan->nargs && ok; k++)
         if (has_argument(f->feed, k)) ok = tpi_text_put(t, "%s%d%s", before, k, after);
     return ok;
 }
 
-static bool put_pieces(tpi_text *t, const tpi_gpu_feed *f) {
+static bool put_pieces(tpi_text *t, const tpi_gpu_fold_prologue *f) {
     bool ok = tpi_text_put(t, "#include \"piece.h\"\n");
     for (int k = 0; k < f->feed->plan->nargs && ok; k++)
         if (f->way[k] == TPI_FEED_PIECES || f->way[k] == TPI_FEED_RUNS)
@@ -101,7 +103,7 @@ static bool put_pieces(tpi_text *t, const tpi_gpu_feed *f) {
 }
 
 /* Where the operand that is number `which` of those with a place has what belongs to element `at` of x. */
-static bool put_places(tpi_text *t, const tpi_gpu_feed *f) {
+static bool put_places(tpi_text *t, const tpi_gpu_fold_prologue *f) {
     int dims = f->feed->plan->ndim ? f->feed->plan->ndim : 1;
     const char *next =
         f->wide ? "rest / (index_t)g->size[d]" : "divide(rest, (uint32_t)g->multiplier[d], (uint32_t)g->shift[d])";
@@ -116,13 +118,15 @@ static bool put_places(tpi_text *t, const tpi_gpu_feed *f) {
            tpi_text_put(t, "    return offset + (int64_t)rest * g->stride[which][%d];\n}\n", dims - 1);
 }
 
-static bool is_piece(const tpi_gpu_feed *f, int k, bool pack) {
+static bool is_piece(const tpi_gpu_fold_prologue *f, int k, bool pack) {
     return pack && (f->way[k] == TPI_FEED_PIECES || f->way[k] == TPI_FEED_RUNS);
 }
-static bool is_one(const tpi_gpu_feed *f, int k) { return f->way[k] == TPI_FEED_SINGLE || f->way[k] == TPI_FEED_SAME; }
+static bool is_one(const tpi_gpu_fold_prologue *f, int k) {
+    return f->way[k] == TPI_FEED_SINGLE || f->way[k] == TPI_FEED_SAME;
+}
 
 /* o<k>: where operand k has the first neighbour's element, if all lie behind one another from there on. */
-static bool put_first(tpi_text *t, const tpi_gpu_feed *f, int k, int placed) {
+static bool put_first(tpi_text *t, const tpi_gpu_fold_prologue *f, int k, int placed) {
     if (!has_place(f, k))
         return tpi_text_put(t, "    const int64_t o%d = %s * (int64_t)sizeof(s_%s);\n", k,
                             f->way[k] == TPI_FEED_SINGLE ? "0" : "at", dtype_of(f, k));
@@ -130,7 +134,7 @@ static bool put_first(tpi_text *t, const tpi_gpu_feed *f, int k, int placed) {
 }
 
 /* What stands before the loop over neighbours. */
-static bool put_reads(tpi_text *t, const tpi_gpu_feed *f, bool pack) {
+static bool put_reads(tpi_text *t, const tpi_gpu_fold_prologue *f, bool pack) {
     bool ok = true;
     for (int k = f->feed->plan->nout, placed = 0; k < f->feed->plan->nargs && ok; k++) {
         const char *dtype = dtype_of(f, k);
@@ -147,7 +151,7 @@ static bool put_reads(tpi_text *t, const tpi_gpu_feed *f, bool pack) {
 }
 
 /* The value that operand k has at neighbour j. */
-static bool put_value(tpi_text *t, const tpi_gpu_feed *f, int k, int placed, bool pack) {
+static bool put_value(tpi_text *t, const tpi_gpu_fold_prologue *f, int k, int placed, bool pack) {
     const char *dtype = dtype_of(f, k);
     if (is_one(f, k)) return tpi_text_put(t, "get_%s(g%d), ", dtype, k);
     if (is_piece(f, k, pack)) return tpi_text_put(t, "get_%s(g%d.v[j]), ", dtype, k);
@@ -160,7 +164,7 @@ static bool put_value(tpi_text *t, const tpi_gpu_feed *f, int k, int placed, boo
                         placed);
 }
 
-static bool put_calls(tpi_text *t, const tpi_gpu_feed *f, bool pack) {
+static bool put_calls(tpi_text *t, const tpi_gpu_fold_prologue *f, bool pack) {
     const tpi_plan *p = f->feed->plan;
     bool ok = tpi_text_put(t, "    UNROLL\n    for (int j = 0; j < %s; j++) pre_op_element(", pack ? "VEC" : "1");
     for (int k = p->nout, placed = 0; k < p->nargs && ok; k++) {
@@ -173,7 +177,7 @@ static bool put_calls(tpi_text *t, const tpi_gpu_feed *f, bool pack) {
     return ok && tpi_text_put(t, ");\n");
 }
 
-static bool put_writes(tpi_text *t, const tpi_gpu_feed *f, bool pack) {
+static bool put_writes(tpi_text *t, const tpi_gpu_fold_prologue *f, bool pack) {
     bool ok = true;
     for (int k = 0; k < f->feed->plan->nout && ok; k++) {
         if (!has_argument(f->feed, k)) continue;
@@ -188,7 +192,7 @@ static bool put_writes(tpi_text *t, const tpi_gpu_feed *f, bool pack) {
 }
 
 /* fed_pack() or fed_one(), as functions of pointers; the macros of that name bring the kernel's arguments. */
-static bool put_function(tpi_text *t, const tpi_gpu_feed *f, bool pack) {
+static bool put_function(tpi_text *t, const tpi_gpu_fold_prologue *f, bool pack) {
     const tpi_plan *p = f->feed->plan;
     const char *name = pack ? "pack" : "one";
     int x = f->feed->operand;
@@ -209,7 +213,7 @@ static bool put_function(tpi_text *t, const tpi_gpu_feed *f, bool pack) {
            tpi_text_put(t, "    return x;\n}\n");
 }
 
-bool tpi_gpu_put_feed(tpi_text *t, const tpi_gpu_feed *f) {
+bool tpi_gpu_put_fold_prologue(tpi_text *t, const tpi_gpu_fold_prologue *f) {
     return tpi_text_put(t, "#define FED 1\n") && tpi_gpu_put_program_before(t, f->feed->program) && put_pieces(t, f) &&
            put_places(t, f) && tpi_text_put(t, "#define FED_ARGUMENTS ") && put_each(t, f, "PTR(q", "), ") &&
            tpi_text_put(t, "const fed_places_t fed_places, const pre_params_t fed_param\n") &&
@@ -218,7 +222,7 @@ bool tpi_gpu_put_feed(tpi_text *t, const tpi_gpu_feed *f) {
 
 /* ---- The arguments ---- */
 
-int tpi_gpu_feed_args(tpi_gpu_feed *f, tpi_gpu_arg *args) {
+int tpi_gpu_fold_prologue_args(tpi_gpu_fold_prologue *f, tpi_gpu_arg *args) {
     const tpi_plan *p = f->feed->plan;
     int n = 0, dims = p->ndim ? p->ndim : 1, numbers = tpi_gpu_program_numbers(f->feed->program);
     for (int k = 0; k < p->nargs; k++)

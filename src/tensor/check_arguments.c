@@ -1,5 +1,5 @@
-/* See given.h. */
-#include "tensor/given.h"
+/* See check_arguments.h. */
+#include "tensor/check_arguments.h"
 
 bool tpi_sound_tensors(tp_tensors list, const char *argument) {
     if (!tpi_sound_list(list.v, list.n, argument)) return false;

@@ -2,8 +2,8 @@
  * argument for what no program may pass: a tensor that was freed, a list without an array, a number, a dtype or a
  * layout that is none. What "not given" means (NULL, an empty list) passes: the operator itself knows whether it needs
  * the argument. */
-#ifndef TPI_GIVEN_H
-#define TPI_GIVEN_H
+#ifndef TPI_CHECK_ARGUMENTS_H
+#define TPI_CHECK_ARGUMENTS_H
 #include "tensor/tensor.h"
 
 static inline bool tpi_sound_tensor(const tp_tensor *t, const char *argument) {
