@@ -17,14 +17,19 @@ void TPI_ISA(tpi_fft_take_lines)(int64_t n, int64_t lanes, const float *const *l
         }
 }
 
+/* Four lines at a time: lines whose length is a power of two share a set of the first cache, which has no place for one
+ * of each of sixteen. */
 void TPI_ISA(tpi_fft_give_lines)(int64_t n, int64_t lanes, const float *re, const float *im, float scale,
                                  float *const *line) {
-    for (int64_t next = 0; next < n; next += 4) {
-        const int64_t k = next < n - 4 ? next : n - 4;
-        const float *from[8];
-        UNROLL
-        for (int i = 0; i < 4; i++) from[2 * i] = re + (k + i) * lanes, from[2 * i + 1] = im + (k + i) * lanes;
-        for (int64_t l = 0; l < lanes; l += 4) {
+    for (int64_t l = 0; l < lanes; l += 4)
+        for (int64_t next = 0; next < n; next += 4) {
+            const int64_t k = next < n - 4 ? next : n - 4;
+            const float *from[8];
+            UNROLL
+            for (int i = 0; i < 4; i++) {
+                from[2 * i] = re + (k + i) * lanes;
+                from[2 * i + 1] = im + (k + i) * lanes;
+            }
             eight out[4];
             transpose_four(from, l, out);
             UNROLL
@@ -33,7 +38,6 @@ void TPI_ISA(tpi_fft_give_lines)(int64_t n, int64_t lanes, const float *re, cons
                 memcpy(line[l + i] + 2 * k, &scaled, sizeof scaled);
             }
         }
-    }
 }
 
 #define T    float

@@ -25,12 +25,19 @@ typedef struct F(pass) {
     T *yr, *yi;
 } F(pass);
 
+/* a * b + c, in one step where the processor has one. */
+#ifdef __FMA__
+#define MULTIPLY_ADD_(a, b, c) \
+    (sizeof(T) == sizeof(float) ? (T)__builtin_fmaf((float)(a), (float)(b), (float)(c)) : (T)__builtin_fma(a, b, c))
+#else
+#define MULTIPLY_ADD_(a, b, c) ((a) * (b) + (c))
+#endif
 /* y = (r + i m) times w */
-#define STORE(k, re_, im_, w_)                           \
-    do {                                                 \
-        T re__ = (re_), im__ = (im_);                    \
-        yr[(k)*s + q] = re__ * (w_).re - im__ * (w_).im; \
-        yi[(k)*s + q] = re__ * (w_).im + im__ * (w_).re; \
+#define STORE(k, re_, im_, w_)                                           \
+    do {                                                                 \
+        T re__ = (re_), im__ = (im_);                                    \
+        yr[(k)*s + q] = MULTIPLY_ADD_(re__, (w_).re, -(im__ * (w_).im)); \
+        yi[(k)*s + q] = MULTIPLY_ADD_(re__, (w_).im, im__ * (w_).re);    \
     } while (0)
 #define OPEN_PASS(radix)                                                              \
     const int64_t m = c->m, s = c->s, step = m * s;                                   \
@@ -268,5 +275,6 @@ void TPI_ISA(F(tpi_fft_run))(const tpi_fft_plan *plan, int64_t lanes, T **work) 
 #undef SIN60
 #undef INDEPENDENT
 #undef STORE
+#undef MULTIPLY_ADD_
 #undef OPEN_PASS
 #undef CLOSE_PASS

@@ -7,12 +7,10 @@
 #include "ops/native.h"
 #include <stdatomic.h>
 
-enum {
-    MOST_LANES = 16,
-    LANE_ELEMENTS = 1 << 14,
-    TILE = 16,
-    APART = 1024
-}; /* bytes, a multiple of TPI_ALIGN: a power of two apart, the arrays would share cache sets */
+/* A group of lines has MOST_LANES if it then has no more than FEW_ELEMENTS, which stay in the first cache; else
+ * SOME_LANES, which are moved by vectors too, up to MANY_ELEMENTS in the second; longer lines go fewer at a time.
+ * APART: bytes, a multiple of TPI_ALIGN; a power of two apart, the arrays would share cache sets. */
+enum { MOST_LANES = 16, SOME_LANES = 8, FEW_ELEMENTS = 1 << 13, MANY_ELEMENTS = 1 << 16, TILE = 16, APART = 1024 };
 typedef enum line_kind { COMPLEX, FROM_REAL, TO_REAL } line_kind;
 
 typedef struct job {
@@ -121,8 +119,9 @@ static bool transform(line_kind kind, const tp_tensor *from, tp_tensor *to, int 
     }
     j.plan = tpi_fft_plan_of(j.even ? n / 2 : n, j.single);
     if (!j.plan) return false;
-    j.lanes = MOST_LANES;
-    while (j.lanes > 1 && j.lanes * n > LANE_ELEMENTS) j.lanes /= 2;
+    const bool beside = j.from_stride != (int64_t)tpi_itemsize(from);
+    j.lanes = beside || MOST_LANES * j.plan->n <= FEW_ELEMENTS ? MOST_LANES : SOME_LANES;
+    while (j.lanes > 1 && j.lanes * j.plan->n > MANY_ELEMENTS) j.lanes /= 2;
     atomic_init(&j.failed, false);
     tpi_parallel_for(tpi_ceil_div(j.lines, j.lanes), j.lines * n >= 1 << 13, run_group, &j);
     tpi_fft_release(j.plan);

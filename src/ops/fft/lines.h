@@ -19,7 +19,7 @@ static inline bool F(beside)(const int64_t *at, int64_t lanes) {
  * beginning on. */
 static inline void F(take)(int64_t n, int64_t lanes, const char *from, const int64_t *at, int64_t stride, T *re,
                            T *im) {
-    if (sizeof(T) == sizeof(float) && lanes == MOST_LANES && stride == 2 * sizeof(T) && n >= 4) {
+    if (sizeof(T) == sizeof(float) && lanes % SOME_LANES == 0 && stride == 2 * sizeof(T) && n >= 4) {
         const float *line[MOST_LANES];
         for (int64_t l = 0; l < lanes; l++) line[l] = (const float *)(const void *)(from + at[l]);
         TPI_ISA_PICK(tpi_fft_take_lines)(n, lanes, line, (float *)re, (float *)im);
@@ -38,7 +38,7 @@ static inline void F(take)(int64_t n, int64_t lanes, const char *from, const int
 
 static inline void F(give)(int64_t n, int64_t lanes, const T *re, const T *im, T scale, char *to, const int64_t *at,
                            int64_t stride) {
-    if (sizeof(T) == sizeof(float) && lanes == MOST_LANES && stride == 2 * sizeof(T) && n >= 4) {
+    if (sizeof(T) == sizeof(float) && lanes % SOME_LANES == 0 && stride == 2 * sizeof(T) && n >= 4) {
         float *line[MOST_LANES];
         for (int64_t l = 0; l < lanes; l++) line[l] = (float *)(void *)(to + at[l]);
         TPI_ISA_PICK(tpi_fft_give_lines)(n, lanes, (const float *)re, (const float *)im, (float)scale, line);
@@ -143,6 +143,8 @@ static void F(run_lines)(const job *j, tpi_odometer *walk, int64_t lanes, T **wo
         for (int64_t k = 0; k < n; k += TILE) {
             if (lanes == MOST_LANES)
                 F(read_tile)(j, k, k + TILE < n ? k + TILE : n, from, MOST_LANES, work);
+            else if (lanes == SOME_LANES)
+                F(read_tile)(j, k, k + TILE < n ? k + TILE : n, from, SOME_LANES, work);
             else
                 F(read_tile)(j, k, k + TILE < n ? k + TILE : n, from, lanes, work);
         }
@@ -153,6 +155,8 @@ static void F(run_lines)(const job *j, tpi_odometer *walk, int64_t lanes, T **wo
     for (int64_t k = 0; k < out; k += TILE) {
         if (lanes == MOST_LANES)
             F(write_tile)(j, k, k + TILE < out ? k + TILE : out, to, MOST_LANES, re, im);
+        else if (lanes == SOME_LANES)
+            F(write_tile)(j, k, k + TILE < out ? k + TILE : out, to, SOME_LANES, re, im);
         else
             F(write_tile)(j, k, k + TILE < out ? k + TILE : out, to, lanes, re, im);
     }

@@ -5,6 +5,7 @@
  * what cannot be. */
 #include "ops/temporaries.h"
 #include "ops/loss/loss.h"
+#include "ops/loss/ctc_rows.h"
 #include "ops/native.h"
 #include "ops/compute_dtype.h"
 #include "tpi_ops.h"
@@ -15,8 +16,10 @@ typedef struct job {
     const char *log_probs;
     bool wide; /* double rather than float */
     const int64_t *targets, *first, *input_lengths,
-        *target_lengths;  /* first[n]: where the labels of sequence n begin */
-    double *alpha, *beta; /* beta: one pair of rows for each sequence */
+        *target_lengths; /* first[n]: where the labels of sequence n begin */
+    double *alpha;
+    double *scratch; /* `room` numbers for each sequence */
+    int64_t room;
     double *loss;
     const char *grad;
     char *out;
@@ -42,41 +45,97 @@ static bool may_skip(const job *j, int64_t n, int64_t s) {
     return s % 2 == 1 && s >= 2 && label(j, n, s) != label(j, n, s - 2);
 }
 
+/* A sequence's target with blanks, state by state, and rows of its states. Rows have PAD states that cannot be on
+ * either side, and more of them up to a whole number of vectors, so that all states are worked on alike. */
+enum { PAD = 2, VECTOR = 8 };
+typedef struct states {
+    int64_t n, whole; /* whole: a multiple of VECTOR */
+    int64_t *label;
+    double *skip; /* 0 where may_skip, else -inf; behind the last, PAD more of these */
+    double *emit; /* a step's log-probability of each label */
+    double *row[2];
+    double *weight;                           /* backward */
+    double *sum, *log_prob, *fresh, *through; /* backward, by class */
+} states;
+
+static int64_t row_room(int64_t width) { return tpi_ceil_div(width, VECTOR) * VECTOR + 2 * PAD; }
+static int64_t state_room(int64_t width, int64_t classes) { return 6 * row_room(width) + 4 * classes; }
+
+static states states_of(const job *j, int64_t n) {
+    const int64_t wide = row_room(j->width);
+    double *room = j->scratch + n * j->room;
+    states s = {.n = 2 * j->target_lengths[n] + 1, .label = (int64_t *)(void *)room};
+    s.skip = room + wide;
+    s.emit = room + 2 * wide;
+    for (int i = 0; i < 2; i++) s.row[i] = room + (3 + i) * wide + PAD;
+    s.weight = room + 5 * wide;
+    s.sum = room + 6 * wide;
+    s.log_prob = s.sum + j->classes;
+    s.fresh = s.log_prob + j->classes;
+    s.through = s.fresh + j->classes;
+    s.whole = tpi_ceil_div(s.n, VECTOR) * VECTOR;
+    for (int64_t i = wide; i < 5 * wide; i++) room[i] = -INFINITY;
+    for (int64_t i = 0; i < s.n; i++) {
+        s.label[i] = label(j, n, i);
+        if (may_skip(j, n, i)) s.skip[i] = 0;
+    }
+    return s;
+}
+
+static void emissions(const job *j, int64_t n, int64_t t, const states *s) {
+    for (int64_t i = 0; i < s->n; i++) s->emit[i] = log_prob(j, t, n, s->label[i]);
+}
+
 static void forward_task(int64_t n, void *context) {
     job *j = context;
-    int64_t steps = j->input_lengths[n], states = 2 * j->target_lengths[n] + 1;
+    const int64_t steps = j->input_lengths[n];
     double *row = j->alpha + n * j->steps * j->width;
     for (int64_t i = 0; i < j->steps * j->width; i++) row[i] = -INFINITY;
+    states s = states_of(j, n);
     if (steps == 0) {
-        j->loss[n] = states == 1 ? 0 : INFINITY;
+        j->loss[n] = s.n == 1 ? 0 : INFINITY;
         return;
     }
-    row[0] = log_prob(j, 0, n, j->blank);
-    if (states > 1) row[1] = log_prob(j, 0, n, label(j, n, 1));
+    double *now = s.row[0], *before = s.row[1];
+    for (int64_t i = 0; i < 2 && i < s.n; i++) now[i] = log_prob(j, 0, n, s.label[i]);
+    memcpy(row, now, (size_t)s.n * sizeof *row);
     for (int64_t t = 1; t < steps; t++) {
-        const double *before = row;
+        double *swap = now;
+        now = before;
+        before = swap;
         row += j->width;
-        for (int64_t s = 0; s < states; s++) {
-            double a = before[s];
-            if (s >= 1) a = log_add(a, before[s - 1]);
-            if (may_skip(j, n, s)) a = log_add(a, before[s - 2]);
-            row[s] = a + log_prob(j, t, n, label(j, n, s));
-        }
+        emissions(j, n, t, &s);
+        TPI_ISA_PICK(tpi_ctc_step)(s.whole, before, before - 1, before - 2, s.skip, s.emit, now);
+        memcpy(row, now, (size_t)s.n * sizeof *row);
     }
-    double all = states > 1 ? log_add(row[states - 1], row[states - 2]) : row[0];
+    double all = s.n > 1 ? log_add(row[s.n - 1], row[s.n - 2]) : row[0];
     j->loss[n] = -all;
 }
 
-/* The gradient at step t from alpha + beta per class; beta holds what comes after t, t included. */
-static void write_step(const job *j, int64_t n, int64_t t, const double *beta, double g) {
+/* The gradient at step t from alpha + beta per class; beta holds what comes after t, t included. The sum over a class's
+ * states is taken relative to the largest of all. */
+static void write_step(const job *j, int64_t n, int64_t t, const double *beta, const states *s, double g) {
     const double *alpha = j->alpha + (n * j->steps + t) * j->width;
-    int64_t states = 2 * j->target_lengths[n] + 1;
+    double most = -INFINITY;
+    for (int64_t i = 0; i < s->n; i++) {
+        s->emit[i] = alpha[i] + beta[i];
+        most = s->emit[i] > most ? s->emit[i] : most;
+    }
+    const double base = most > -INFINITY ? most : 0;
+    for (int64_t i = 0; i < s->n; i++) s->emit[i] -= base;
+    TPI_ISA_PICK(tpi_ctc_exp)(s->n, s->emit, s->weight);
+    memset(s->sum, 0, (size_t)j->classes * sizeof *s->sum);
+    for (int64_t i = 0; i < s->n; i++) s->sum[s->label[i]] += s->weight[i];
     for (int64_t c = 0; c < j->classes; c++) {
-        double lp = log_prob(j, t, n, c), through = -INFINITY;
-        for (int64_t s = 0; s < states; s++)
-            if (label(j, n, s) == c) through = log_add(through, alpha[s] + beta[s]);
-        double v = (exp(lp) - exp(through + j->loss[n] - lp)) * g;
-        int64_t at = (t * j->batch + n) * j->classes + c;
+        const double lp = log_prob(j, t, n, c);
+        s->log_prob[c] = lp;
+        s->through[c] = s->sum[c] > 0 || lp == -INFINITY ? log(s->sum[c]) + base + j->loss[n] - lp : -INFINITY;
+    }
+    TPI_ISA_PICK(tpi_ctc_exp)(j->classes, s->log_prob, s->fresh);
+    for (int64_t c = 0; c < j->classes; c++) {
+        const double through = s->through[c] == -INFINITY ? 0 : exp(s->through[c]);
+        const double v = (s->fresh[c] - through) * g;
+        const int64_t at = (t * j->batch + n) * j->classes + c;
         if (j->wide)
             ((double *)j->out)[at] = v;
         else
@@ -86,23 +145,18 @@ static void write_step(const job *j, int64_t n, int64_t t, const double *beta, d
 
 static void backward_task(int64_t n, void *context) {
     job *j = context;
-    int64_t steps = j->input_lengths[n], states = 2 * j->target_lengths[n] + 1;
-    double g = j->wide ? ((const double *)j->grad)[n] : (double)((const float *)j->grad)[n];
-    double *now = j->beta + 2 * n * j->width, *after = now + j->width;
+    const int64_t steps = j->input_lengths[n];
+    const double g = j->wide ? ((const double *)j->grad)[n] : (double)((const float *)j->grad)[n];
     if (j->zero_infinity && j->loss[n] == INFINITY) return;
+    states s = states_of(j, n);
+    double *now = s.row[0], *after = s.row[1];
     for (int64_t t = steps - 1; t >= 0; t--) {
-        for (int64_t s = 0; s < states; s++) {
-            double b = -INFINITY;
-            if (t == steps - 1)
-                b = s >= states - 2 ? 0 : -INFINITY;
-            else {
-                b = after[s];
-                if (s + 1 < states) b = log_add(b, after[s + 1]);
-                if (s + 2 < states && may_skip(j, n, s + 2)) b = log_add(b, after[s + 2]);
-            }
-            now[s] = b + log_prob(j, t, n, label(j, n, s));
-        }
-        write_step(j, n, t, now, g);
+        emissions(j, n, t, &s);
+        if (t == steps - 1)
+            for (int64_t i = s.n > 1 ? s.n - 2 : 0; i < s.n; i++) now[i] = s.emit[i];
+        else
+            TPI_ISA_PICK(tpi_ctc_step)(s.whole, after, after + 1, after + 2, s.skip + 2, s.emit, now);
+        write_step(j, n, t, now, &s, g);
         double *swap = now;
         now = after;
         after = swap;
@@ -149,6 +203,7 @@ static bool plan(job *j, tp_tensor *log_probs, tp_tensor *targets, tp_ints input
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'targets': expected %lld labels in all, got %lld", (long long)total,
                           (long long)targets->numel);
     j->width = 2 * longest + 1;
+    j->room = state_room(j->width, j->classes);
     j->first = first;
     j->input_lengths = input_lengths.v;
     j->target_lengths = target_lengths.v;
@@ -171,17 +226,20 @@ bool tpi_native_ctc_loss_forward(tp_tensor *log_probs, tp_tensor *targets, tp_in
     job j;
     bool fine = false;
     tp_tensor *x = NULL, *t = NULL, *loss = NULL, *alpha = NULL;
+    double *scratch = NULL;
     if (!first || !plan(&j, log_probs, targets, input_lengths, target_lengths, blank, first)) goto done;
     if (!(x = tpi_to_compute(log_probs, dtype)) || !(t = tpi_index_data(targets, "targets")) ||
         !check_labels(&j, (const int64_t *)t->data))
         goto done;
     if (!(loss = tpi_empty((tp_ints){&j.batch, 1}, TP_FLOAT64, tpi_device(log_probs)))) goto done;
     if (!(alpha = tpi_empty(TP_INTS(j.batch, j.steps, j.width), TP_FLOAT64, tpi_device(log_probs)))) goto done;
+    if (!(scratch = tpi_malloc(sizeof(double) * (size_t)(j.batch * j.room + 1)))) goto done;
     j.log_probs = x->data;
     j.wide = dtype == TP_FLOAT64;
     j.targets = (const int64_t *)t->data;
     j.alpha = (double *)alpha->data;
     j.loss = (double *)loss->data;
+    j.scratch = scratch;
     tpi_parallel_for(j.batch, alpha->numel > 4096, forward_task, &j);
     for (int64_t n = 0; zero_infinity && n < j.batch; n++) j.loss[n] = j.loss[n] == INFINITY ? 0 : j.loss[n];
     out[0] = tpi_as_dtype_data(loss, (tp_dtype)log_probs->dtype);
@@ -197,6 +255,7 @@ done:
     tpi_release(loss);
     tpi_release(alpha);
     tpi_mfree(first);
+    tpi_mfree(scratch);
     return fine;
 }
 
@@ -223,7 +282,7 @@ tp_tensor *tpi_native_ctc_loss_backward(tp_tensor *grad_output, tp_tensor *log_p
         !(g = tpi_to_compute(grad_output, dtype)))
         goto done;
     if (!(alpha = tpi_to_compute(log_alpha, TP_FLOAT64)) ||
-        !(scratch = tpi_malloc(sizeof(double) * (size_t)(j.batch * (2 * j.width + 1) + 1))))
+        !(scratch = tpi_malloc(sizeof(double) * (size_t)(j.batch * (j.room + 1) + 1))))
         goto done;
     out = tpi_empty(tpi_shape(log_probs), dtype, tpi_device(log_probs));
     if (!out || !tpi_fill_data(out, tp_int(0))) goto done;
@@ -232,7 +291,7 @@ tp_tensor *tpi_native_ctc_loss_backward(tp_tensor *grad_output, tp_tensor *log_p
     j.targets = (const int64_t *)t->data;
     j.alpha = (double *)alpha->data;
     j.loss = scratch;
-    j.beta = scratch + j.batch;
+    j.scratch = scratch + j.batch;
     j.grad = g->data;
     j.out = out->data;
     j.zero_infinity = zero_infinity;

@@ -288,7 +288,21 @@ tp_tensor *tpi_compose_tensordot(tp_tensor *self, tp_tensor *other, tp_ints dims
     return tpi_release_temporaries(&bag, tpo_reshape(product, tp_ints_view(shape, ndim)));
 }
 
+/* The last dim of t, which has one of size 1 before or behind it, spelt out to both sizes as one dim: the product then
+ * runs along rows of the result instead of short pieces of them. */
+static tp_tensor *spell_out(tpi_temporaries *bag, tp_tensor *t, int64_t left, int64_t right) {
+    int64_t shape[TP_MAX_DIMS];
+    if (!t) return NULL;
+    memcpy(shape, t->shape, sizeof *shape * (size_t)t->ndim);
+    shape[t->ndim - 2] = left;
+    shape[t->ndim - 1] = right;
+    tp_tensor *wide = tpi_put(bag, tpo_expand(t, tp_ints_view(shape, t->ndim), false));
+    shape[t->ndim - 2] = left * right;
+    return tpi_put(bag, tpo_reshape(wide, tp_ints_view(shape, t->ndim - 1)));
+}
+
 tp_tensor *tpi_compose_kron(tp_tensor *self, tp_tensor *other) {
+    enum { SHORT = 256, FEW = 4 }; /* pieces of a row that long are worth a loop; rows that few are not worth copies */
     int n = self->ndim > other->ndim ? self->ndim : other->ndim;
     if (2 * n > TP_MAX_DIMS)
         return tpi_fail(TP_ERR_VALUE, "expected at most %d dimensions, got %d", TP_MAX_DIMS / 2, n);
@@ -304,6 +318,11 @@ tp_tensor *tpi_compose_kron(tp_tensor *self, tp_tensor *other) {
     tpi_temporaries bag = {0};
     tp_tensor *left = tpi_put(&bag, tpo_reshape(self, tp_ints_view(a, 2 * n))),
               *right = tpi_put(&bag, tpo_reshape(other, tp_ints_view(b, 2 * n)));
+    const int64_t across = n ? a[2 * n - 2] : 1, along = n ? b[2 * n - 1] : 1;
+    if (across > 1 && along < SHORT && self->numel >= FEW * across && other->numel >= FEW * along) {
+        left = spell_out(&bag, left, across, along);
+        right = spell_out(&bag, right, across, along);
+    }
     tp_tensor *product = tpi_put(&bag, tpo_mul(TP_OPERAND(left), TP_OPERAND(right)));
     return tpi_release_temporaries(&bag, tpo_reshape(product, tp_ints_view(shape, n)));
 }

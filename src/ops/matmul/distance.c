@@ -10,7 +10,7 @@
 
 enum {
     FEW = 32,
-    SOME = 64,
+    SOME = TPI_DISTANCE_COLUMNS,
     MANY = 128
 }; /* columns up to which rows of x2 are taken side by side; up to which they are where there are many of them */
 
@@ -26,27 +26,32 @@ static bool has_few(int64_t columns, int64_t rows, double p) {
     return columns <= (rows >= MANY ? SOME : FEW) && (p == 2 || p == 1 || p == 0 || isinf(p));
 }
 
-/* From row `row` of x1 to n rows of x2, those of the batch from `first` on; the results begin at number `at`. */
-static void distances(const job *j, int64_t row, int64_t batch, int64_t first, int64_t n, int64_t at) {
+/* From `rows` rows of x1, one without `few`, to n rows of x2, those of the batch from `first` on; the results begin at
+ * number `at`. */
+static void distances(const job *j, int64_t row, int64_t rows, int64_t batch, int64_t first, int64_t n, int64_t at) {
     const int64_t from = row * j->m, to = batch * j->r2 * j->m + (j->few ? first : first * j->m);
     if (j->x1->dtype == TP_FLOAT32) {
         const float *x = (const float *)j->x1->data + from, *y = (const float *)j->x2->data + to;
         if (j->few)
-            TPI_ISA_PICK(tpi_distances_narrow_f32)(n, j->m, x, y, j->r2, (float *)j->out + at, j->p);
+            TPI_ISA_PICK(tpi_distances_narrow_f32)(rows, n, j->m, x, y, j->r2, (float *)j->out + at, j->r2, j->p);
         else
             TPI_ISA_PICK(tpi_distances_f32)(n, j->m, x, y, (float *)j->out + at, j->p);
     } else {
         const double *x = (const double *)j->x1->data + from, *y = (const double *)j->x2->data + to;
         if (j->few)
-            TPI_ISA_PICK(tpi_distances_narrow_f64)(n, j->m, x, y, j->r2, (double *)j->out + at, j->p);
+            TPI_ISA_PICK(tpi_distances_narrow_f64)(rows, n, j->m, x, y, j->r2, (double *)j->out + at, j->r2, j->p);
         else
             TPI_ISA_PICK(tpi_distances_f64)(n, j->m, x, y, (double *)j->out + at, j->p);
     }
 }
 
-static void one_row(int64_t chunk, void *context) {
+/* Some rows of one batch. */
+static void some_rows(int64_t chunk, void *context) {
     const job *j = context;
-    distances(j, chunk, chunk / j->r1, 0, j->r2, chunk * j->r2);
+    const int64_t each = j->few ? TPI_DISTANCE_ROWS : 1, chunks = tpi_ceil_div(j->r1, each), batch = chunk / chunks;
+    const int64_t first = chunk % chunks * each, rows = j->r1 - first < each ? j->r1 - first : each;
+    const int64_t row = batch * j->r1 + first;
+    distances(j, row, rows, batch, 0, j->r2, row * j->r2);
 }
 
 /* t (..., r, m) broadcast to the batch shape, contiguous, in the compute dtype; turned: as (..., m, r). */
@@ -99,14 +104,15 @@ tp_tensor *tpi_native_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *
                  .r2 = x2->shape[x2->ndim - 2],
                  .m = x1->shape[x1->ndim - 1],
                  .p = p};
-        int64_t rows = j.r1;
-        for (int d = 0; d < ndim; d++) rows *= shape[d];
+        int64_t batches = 1;
+        for (int d = 0; d < ndim; d++) batches *= shape[d];
         shape[ndim] = j.r1;
         shape[ndim + 1] = j.r2;
         out = tpi_empty(tp_ints_view(shape, ndim + 2), compute, tpi_device(x1));
         if (out && out->numel) {
             j.out = out->data;
-            tpi_parallel_for(rows, rows * j.r2 * (j.m + 1) * 4 >= TPI_WORTH_BYTES, one_row, &j);
+            tpi_parallel_for(batches * tpi_ceil_div(j.r1, few ? TPI_DISTANCE_ROWS : 1),
+                             out->numel * (j.m + 1) * 4 >= TPI_WORTH_BYTES, some_rows, &j);
         }
     }
     tpi_release(a);
@@ -175,7 +181,7 @@ static int64_t pairs_of(int64_t n) { return n > 1 ? n * (n - 1) / 2 : 0; }
 
 static void distances_above(int64_t i, void *context) {
     const job *j = context;
-    distances(j, i, 0, i + 1, j->r2 - i - 1, i * j->r2 - i * (i + 1) / 2);
+    distances(j, i, 1, 0, i + 1, j->r2 - i - 1, i * j->r2 - i * (i + 1) / 2);
 }
 
 tp_tensor *tpi_native_pair_distances(tp_tensor *self, double p) {

@@ -4,6 +4,8 @@
 #include "ops/native.h"
 #include "ops/compute_dtype.h"
 #include "tensor/sizes.h"
+#include "base/min_max.h"
+#include "base/scratch.h"
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
 
@@ -129,29 +131,130 @@ typedef struct job {
     int64_t *index;
     int64_t from_plane, to_plane; /* elements */
     int64_t planes_per_task;
+    tpi_pool_spans spans;
+    int64_t *numbers;    /* what spans has them in */
+    bool in_lanes;       /* eight planes at a time */
+    tpi_scratch scratch; /* for each thread: a row of x, where sums need one; eight planes, in lanes */
 } job;
 
-#define RUN_PLANE(suffix, T)                                                                                    \
-    do {                                                                                                        \
-        const T *from = (const T *)j->from + p * j->from_plane;                                                 \
-        T *to = (T *)j->to + p * j->to_plane;                                                                   \
-        int64_t *index = j->index ? j->index + p * j->to_plane : NULL;                                          \
-        switch (j->act) {                                                                                       \
-        case MAX: TPI_ISA_PICK(tpi_max_plane_##suffix)(&j->c, from, to, index); break;                          \
-        case AVERAGE: TPI_ISA_PICK(tpi_avg_plane_##suffix)(&j->c, j->how, from, to); break;                     \
-        case AVERAGE_BACK: TPI_ISA_PICK(tpi_avg_plane_back_##suffix)(&j->c, j->how, from, to); break;           \
-        case ADAPTIVE_AVERAGE: TPI_ISA_PICK(tpi_adaptive_avg_plane_##suffix)(&j->c, from, to); break;           \
-        case ADAPTIVE_AVERAGE_BACK: TPI_ISA_PICK(tpi_adaptive_avg_plane_back_##suffix)(&j->c, from, to); break; \
-        case ADAPTIVE_MAX: TPI_ISA_PICK(tpi_adaptive_max_plane_##suffix)(&j->c, from, to, index); break;        \
-        }                                                                                                       \
+static bool is_adaptive(action act) {
+    return act == ADAPTIVE_AVERAGE || act == ADAPTIVE_AVERAGE_BACK || act == ADAPTIVE_MAX;
+}
+static bool is_back(action act) { return act == AVERAGE_BACK || act == ADAPTIVE_AVERAGE_BACK; }
+static bool is_max(action act) { return act == MAX || act == ADAPTIVE_MAX; }
+
+/* The windows of one dim of an adaptive pool: from floor(o x / y) to ceil((o + 1) x / y). */
+static void adaptive_spans(const tpi_conv *c, int i, tpi_pool_spans *s) {
+    s->step[i] = 1;
+    for (int64_t o = 0; o < c->y[i]; o++) {
+        s->from[i][o] = o * c->x[i] / c->y[i];
+        s->to[i][o] = ((o + 1) * c->x[i] + c->y[i] - 1) / c->y[i];
+        s->count[i][o] = s->to[i][o] - s->from[i][o];
+    }
+}
+
+/* The same of a pool with strides. Windows reach into the padding, never beyond it. */
+static void strided_spans(const tpi_conv *c, int i, bool count_pad, tpi_pool_spans *s) {
+    const int64_t step = c->dilation[i];
+    s->step[i] = step;
+    for (int64_t o = 0; o < c->y[i]; o++) {
+        const int64_t start = o * c->stride[i] - c->pad[i], reach = step * (c->k[i] - 1) + 1;
+        s->from[i][o] = start >= 0 ? start : start + tpi_ceil_div(-start, step) * step;
+        s->to[i][o] = tpi_min64(start + reach, c->x[i]);
+        s->count[i][o] =
+            count_pad ? tpi_min64(start + c->k[i], c->x[i] + c->pad[i]) - start : s->to[i][o] - s->from[i][o];
+    }
+}
+
+/* The taps first .. last - 1 of a row's windows that meet x in one of them: never more than twice the row's length. */
+static int64_t taps_of(const tpi_conv *c, int64_t *first) {
+    const int64_t before = c->pad[2] - (c->y[2] - 1) * c->stride[2], behind = c->x[2] + c->pad[2];
+    *first = before <= 0 ? 0 : tpi_ceil_div(before, c->dilation[2]);
+    return tpi_max64(0, tpi_min64(c->k[2], tpi_ceil_div(behind, c->dilation[2])) - *first);
+}
+
+static void tap_spans(const tpi_conv *c, int64_t first, tpi_pool_spans *s) {
+    const int64_t stride = c->stride[2];
+    s->stride = stride;
+    for (int64_t t = 0; t < s->taps; t++) {
+        const int64_t at = (first + t) * c->dilation[2] - c->pad[2];
+        const int64_t end = tpi_min64(c->y[2], tpi_ceil_div(tpi_max64(0, c->x[2] - at), stride));
+        s->first[t] = at;
+        s->lo[t] = tpi_min64(end, at >= 0 ? 0 : tpi_ceil_div(-at, stride));
+        s->hi[t] = end;
+    }
+}
+
+/* Works out the windows; false without memory. Adaptive windows of one size are strided ones. */
+static bool make_spans(job *j) {
+    tpi_conv *c = &j->c;
+    tpi_pool_spans *s = &j->spans;
+    const bool adaptive = is_adaptive(j->act);
+    for (int i = 0; adaptive && i < 3; i++) c->k[i] = c->stride[i] = c->x[i] / tpi_max64(1, c->y[i]);
+    const bool alike = !adaptive || (c->k[2] > 0 && c->y[2] * c->k[2] == c->x[2]);
+    int64_t first = 0;
+    s->taps = alike ? taps_of(c, &first) : 0;
+    j->numbers = tpi_malloc(sizeof(int64_t) * (size_t)(3 * (c->y[0] + c->y[1] + c->y[2] + s->taps) + 1));
+    if (!j->numbers) return false;
+    int64_t *next = j->numbers;
+    for (int i = 0; i < 3; i++) {
+        s->from[i] = next;
+        s->to[i] = next + c->y[i];
+        s->count[i] = next + 2 * c->y[i];
+        next += 3 * c->y[i];
+        if (adaptive)
+            adaptive_spans(c, i, s);
+        else
+            strided_spans(c, i, j->how.count_pad, s);
+    }
+    s->first = next;
+    s->lo = next + s->taps;
+    s->hi = next + 2 * s->taps;
+    if (s->taps) tap_spans(c, first, s);
+    return true;
+}
+
+#define RUN_PLANE(suffix, T)                                                                              \
+    do {                                                                                                  \
+        const T *from = (const T *)j->from + p * j->from_plane;                                           \
+        T *to = (T *)j->to + p * j->to_plane;                                                             \
+        if (is_max(j->act))                                                                               \
+            TPI_ISA_PICK(tpi_max_plane_##suffix)(&j->c, &j->spans, from, to, j->index + p * j->to_plane); \
+        else if (is_back(j->act))                                                                         \
+            TPI_ISA_PICK(tpi_avg_plane_back_##suffix)(&j->c, &j->spans, j->how.divisor, from, to, row);   \
+        else                                                                                              \
+            TPI_ISA_PICK(tpi_avg_plane_##suffix)(&j->c, &j->spans, j->how.divisor, from, to, row);        \
     } while (0)
+
+/* Max pools of planes whose rows are too short for vectors; eight of them stay in a core's own cache. */
+enum { SHORT_ROW = 16, LANES_BYTES = 256 << 10 };
+static size_t lanes_bytes(const job *j) {
+    return (size_t)tpi_size_times(8 * tpi_dtype_bytes[j->dtype], tpi_conv_xsize(&j->c) + tpi_conv_ysize(&j->c));
+}
+static bool fits_lanes(const job *j) {
+    return is_max(j->act) && j->dtype != TP_INT64 && j->c.y[2] < SHORT_ROW && j->c.batch >= 8 &&
+           lanes_bytes(j) <= LANES_BYTES;
+}
+
+#define RUN_LANES(suffix, T)                                                                 \
+    TPI_ISA_PICK(tpi_max_lanes_##suffix)                                                     \
+    (&j->c, &j->spans, (const T *)j->from + p * j->from_plane, (T *)j->to + p * j->to_plane, \
+     j->index + p * j->to_plane, scratch)
 
 static void task(int64_t number, void *context) {
     job *j = context;
-    int64_t last = (number + 1) * j->planes_per_task;
-    if (last > j->c.batch) last = j->c.batch;
-    for (int64_t p = number * j->planes_per_task; p < last; p++) {
-        if (j->act == AVERAGE_BACK || j->act == ADAPTIVE_AVERAGE_BACK) {
+    _Alignas(64) char stack[TPI_SCRATCH_STACK];
+    void *scratch = tpi_scratch_take(&j->scratch, stack), *row = scratch;
+    int64_t p = number * j->planes_per_task;
+    const int64_t last = tpi_min64(p + j->planes_per_task, j->c.batch);
+    for (; j->in_lanes && p + 8 <= last; p += 8) {
+        if (j->dtype == TP_FLOAT32)
+            RUN_LANES(f32, float);
+        else
+            RUN_LANES(f64, double);
+    }
+    for (; p < last; p++) {
+        if (is_back(j->act)) {
             size_t bytes = (size_t)j->to_plane * tpi_dtype_bytes[j->dtype];
             memset(j->to + p * (int64_t)bytes, 0, bytes);
         }
@@ -162,13 +265,31 @@ static void task(int64_t number, void *context) {
         else
             RUN_PLANE(i64, int64_t);
     }
+    tpi_scratch_give(&j->scratch, scratch);
+}
+
+/* Works out the windows and runs the tasks; false without memory. */
+static bool run_tasks(job *j) {
+    const int64_t x = tpi_conv_xsize(&j->c), y = tpi_conv_ysize(&j->c);
+    j->in_lanes = fits_lanes(j);
+    j->planes_per_task = 1 + 16384 / tpi_max64(x, y);
+    if (j->in_lanes) j->planes_per_task = tpi_ceil_div(j->planes_per_task, 8) * 8;
+    const int64_t tasks = tpi_ceil_div(j->c.batch, j->planes_per_task);
+    const bool worth_it = j->c.batch * x > 16384;
+    const size_t row = is_max(j->act) ? 0 : (size_t)j->c.x[2] * tpi_dtype_bytes[j->dtype];
+    bool ok = make_spans(j) && tpi_scratch_make(&j->scratch, j->in_lanes ? lanes_bytes(j) : row, tasks, worth_it);
+    if (ok) {
+        tpi_parallel_for(tasks, worth_it, task, j);
+        tpi_scratch_free(&j->scratch);
+    }
+    tpi_mfree(j->numbers);
+    return ok;
 }
 
 /* Adaptive pools are for floating numbers, as in PyTorch. */
 static tp_dtype pool_dtype(const tp_tensor *t, action act) {
     if (!tp_dtype_is_integral((tp_dtype)t->dtype)) return tpi_compute_dtype(t, "input");
-    bool adaptive = act == ADAPTIVE_AVERAGE || act == ADAPTIVE_AVERAGE_BACK || act == ADAPTIVE_MAX;
-    if (adaptive) {
+    if (is_adaptive(act)) {
         tpi_fail(TP_ERR_MISSING, "argument 'input': \"adaptive_pool\" not implemented for '%s'",
                  tp_dtype_word((tp_dtype)t->dtype));
         return TP_NO_DTYPE;
@@ -179,8 +300,7 @@ static tp_dtype pool_dtype(const tp_tensor *t, action act) {
 /* Runs the action from `from` into a fresh tensor of the shape; the two actions that have indices fill `places` with
  * them. */
 static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tensor **places) {
-    bool back = j->act == AVERAGE_BACK || j->act == ADAPTIVE_AVERAGE_BACK,
-         indexed = j->act == MAX || j->act == ADAPTIVE_MAX;
+    const bool back = is_back(j->act), indexed = is_max(j->act);
     j->dtype = pool_dtype(from, j->act);
     if (!j->dtype) return false;
     int64_t x = tpi_conv_xsize(&j->c), y = tpi_conv_ysize(&j->c);
@@ -195,8 +315,7 @@ static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tens
         j->from = source->data;
         j->to = to->data;
         j->index = index ? (int64_t *)index->data : NULL;
-        j->planes_per_task = 1 + 16384 / (x > y ? x : y);
-        tpi_parallel_for(tpi_ceil_div(j->c.batch, j->planes_per_task), j->c.batch * x > 16384, task, j);
+        ok = run_tasks(j);
     }
     tpi_release(source);
     if (!ok) {

@@ -21,19 +21,35 @@ typedef struct tpi_average {
     int64_t divisor; /* 0: not given */
 } tpi_average;
 
-/* The largest element under each window and its place in the plane; the first of equals, and any NaN wins. */
-#define TPI_POOL_KERNELS(REAL, suffix)                                                                                \
-    TPI_ISA_DECLARE(void, tpi_max_plane_##suffix, (const tpi_conv *c, const REAL *x, REAL *y, int64_t *index));       \
-    TPI_ISA_DECLARE(void, tpi_avg_plane_##suffix, (const tpi_conv *c, tpi_average how, const REAL *x, REAL *y));      \
-    /* Adds each y over its divisor to all elements of its window. */                                                 \
-    TPI_ISA_DECLARE(void, tpi_avg_plane_back_##suffix, (const tpi_conv *c, tpi_average how, const REAL *y, REAL *x)); \
-    /* Adaptive windows: from floor(i x / y) to ceil((i + 1) x / y) in each dim. */                                   \
-    TPI_ISA_DECLARE(void, tpi_adaptive_avg_plane_##suffix, (const tpi_conv *c, const REAL *x, REAL *y));              \
-    TPI_ISA_DECLARE(void, tpi_adaptive_avg_plane_back_##suffix, (const tpi_conv *c, const REAL *y, REAL *x));         \
-    TPI_ISA_DECLARE(void, tpi_adaptive_max_plane_##suffix, (const tpi_conv *c, const REAL *x, REAL *y, int64_t *index));
+/* Where the windows are, worked out once for all planes. Output o of dim i has the elements from[i][o] to to[i][o] - 1,
+ * `step[i]` apart, and counts for count[i][o] of them in an average. Columns also tap by tap, where all windows are
+ * alike: tap t of output w is column first[t] + w * stride, for the outputs lo[t] to hi[t] - 1. */
+typedef struct tpi_pool_spans {
+    int64_t *from[3], *to[3], *count[3], step[3];
+    int64_t taps, stride; /* taps 0: windows differ in size */
+    int64_t *first, *lo, *hi;
+} tpi_pool_spans;
+
+/* tpi_max_plane: the largest element under each window and its place in the plane; the first of equals, and any NaN
+ * wins. tpi_avg_plane_back adds each y over its divisor to all elements of its window. Averages go by rows, then by
+ * columns: `row` has a row of x; a divisor of 0 stands for the windows' own counts. */
+#define TPI_POOL_KERNELS(REAL, suffix)                                                                                 \
+    TPI_ISA_DECLARE(void, tpi_max_plane_##suffix,                                                                      \
+                    (const tpi_conv *c, const tpi_pool_spans *s, const REAL *x, REAL *y, int64_t *index));             \
+    TPI_ISA_DECLARE(void, tpi_avg_plane_##suffix,                                                                      \
+                    (const tpi_conv *c, const tpi_pool_spans *s, int64_t divisor, const REAL *x, REAL *y, REAL *row)); \
+    TPI_ISA_DECLARE(void, tpi_avg_plane_back_##suffix,                                                                 \
+                    (const tpi_conv *c, const tpi_pool_spans *s, int64_t divisor, const REAL *y, REAL *x, REAL *row));
 TPI_POOL_KERNELS(float, f32)
 TPI_POOL_KERNELS(double, f64)
 TPI_POOL_KERNELS(int64_t, i64)
+/* tpi_max_plane for eight planes, one after the other, of float numbers whose rows are short; `scratch` has eight times
+ * the elements of a plane of x and one of y. */
+TPI_ISA_DECLARE(void, tpi_max_lanes_f32,
+                (const tpi_conv *c, const tpi_pool_spans *s, const float *x, float *y, int64_t *index, float *scratch));
+TPI_ISA_DECLARE(void, tpi_max_lanes_f64,
+                (const tpi_conv *c, const tpi_pool_spans *s, const double *x, double *y, int64_t *index,
+                 double *scratch));
 /* A pool that gave nothing has no gradient: PyTorch refuses what comes back to it. */
 bool tpi_check_pooled_grad(const tp_tensor *grad, int64_t dims);
 #endif

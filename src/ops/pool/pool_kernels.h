@@ -14,24 +14,62 @@ static inline __attribute__((always_inline)) void K(max_tap)(int64_t n, int64_t 
     }
 }
 
-/* Windows [from, from + n) of output row r, n at most PIECE. Places count from the row's first, as integers of the
- * elements' size. */
-static void K(max_piece)(const tpi_conv *c, int64_t r, int64_t from, int64_t n, const REAL *x, REAL *y,
-                         int64_t *index) {
-    int64_t s = c->stride[2], lo, hi, xrow, row = first_inside(c, r, 0) - first_column(c, 0);
+/* The columns of a row of x, which is at `at` from the place that counts as 0, tap by tap for outputs from .. end - 1.
+ */
+static inline void K(max_taps)(const tpi_pool_spans *s, int64_t from, int64_t end, const REAL *x, int64_t at,
+                               REAL *restrict best, PLACE *restrict place) {
+    for (int64_t t = 0; t < s->taps; t++) {
+        const int64_t lo = tpi_max64(s->lo[t], from), n = tpi_min64(s->hi[t], end) - lo;
+        const int64_t column = s->first[t] + lo * s->stride;
+        if (n <= 0) continue;
+        if (s->stride == 1)
+            K(max_tap)(n, 1, x + column, (PLACE)(at + column), best + lo - from, place + lo - from);
+        else if (s->stride == 2)
+            K(max_tap)(n, 2, x + column, (PLACE)(at + column), best + lo - from, place + lo - from);
+        else
+            K(max_tap)(n, s->stride, x + column, (PLACE)(at + column), best + lo - from, place + lo - from);
+    }
+}
+
+/* The same where windows differ in size. */
+static inline void K(max_columns)(const tpi_pool_spans *s, int64_t from, int64_t end, const REAL *x, int64_t at,
+                                  REAL *restrict best, PLACE *restrict place) {
+    for (int64_t w = from; w < end; w++) {
+        REAL most = best[w - from];
+        PLACE where = place[w - from];
+        for (int64_t i = s->from[2][w]; i < s->to[2][w]; i++) {
+            const bool take = x[i] > most || IS_NAN(x[i]);
+            most = take ? x[i] : most;
+            where = take ? (PLACE)(at + i) : where;
+        }
+        best[w - from] = most;
+        place[w - from] = where;
+    }
+}
+
+/* Windows from .. end - 1, at most PIECE, of output row (od, oh). Places count from the start of the row's first row of
+ * x, as integers of the elements' size. */
+static void K(max_piece)(const tpi_conv *c, const tpi_pool_spans *s, int64_t od, int64_t oh, int64_t from, int64_t end,
+                         const REAL *x, REAL *y, int64_t *index) {
+    const int64_t start = (s->from[0][od] * c->x[1] + s->from[1][oh]) * c->x[2];
     REAL best[PIECE];
     PLACE place[PIECE];
-    for (int64_t w = 0; w < n; w++) best[w] = LOWEST, place[w] = (PLACE)first_column(c, from + w);
-    FOR_EACH_TAP(c, r, from, n, xrow, lo, hi) {
-        int64_t at = xrow + lo * s, place_at = at - row;
-        if (s == 1)
-            K(max_tap)(hi - lo, 1, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
-        else if (s == 2)
-            K(max_tap)(hi - lo, 2, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
-        else
-            K(max_tap)(hi - lo, s, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
+    for (int64_t w = from; w < end; w++) {
+        best[w - from] = LOWEST;
+        place[w - from] = (PLACE)s->from[2][w];
     }
-    for (int64_t w = 0; w < n; w++) y[w] = best[w], index[w] = row + (int64_t)place[w];
+    for (int64_t d = s->from[0][od]; d < s->to[0][od]; d += s->step[0])
+        for (int64_t h = s->from[1][oh]; h < s->to[1][oh]; h += s->step[1]) {
+            const int64_t at = (d * c->x[1] + h) * c->x[2];
+            if (s->taps)
+                K(max_taps)(s, from, end, x + at, at - start, best, place);
+            else
+                K(max_columns)(s, from, end, x + at, at - start, best, place);
+        }
+    for (int64_t w = 0; w < end - from; w++) {
+        y[w] = best[w];
+        index[w] = start + (int64_t)place[w];
+    }
 }
 
 #define LARGER(v, at)                        \
@@ -74,94 +112,113 @@ static void K(max_pairs)(const tpi_conv *c, const REAL *x, REAL *restrict y, int
 }
 #undef LARGER
 
-void TPI_ISA(K(tpi_max_plane))(const tpi_conv *c, const REAL *x, REAL *y, int64_t *index) {
-    if (in_pairs(c)) {
+void TPI_ISA(K(tpi_max_plane))(const tpi_conv *c, const tpi_pool_spans *s, const REAL *x, REAL *y, int64_t *index) {
+    if (s->taps && in_pairs(c)) {
         K(max_pairs)(c, x, y, index);
         return;
     }
-    if (in_quarters(c)) {
+    if (s->taps && in_quarters(c)) {
         K(max_quarters)(c, x, y, index);
         return;
     }
-    for (int64_t r = 0; r < c->y[0] * c->y[1]; r++)
-        for (int64_t w = 0; w < c->y[2]; w += PIECE)
-            K(max_piece)(c, r, w, tpi_min64(PIECE, c->y[2] - w), x, y + r * c->y[2] + w, index + r * c->y[2] + w);
+    for (int64_t od = 0; od < c->y[0]; od++)
+        for (int64_t oh = 0; oh < c->y[1]; oh++, y += c->y[2], index += c->y[2])
+            for (int64_t w = 0; w < c->y[2]; w += PIECE)
+                K(max_piece)(c, s, od, oh, w, tpi_min64(w + PIECE, c->y[2]), x, y + w, index + w);
 }
 
-void TPI_ISA(K(tpi_avg_plane))(const tpi_conv *c, tpi_average how, const REAL *x, REAL *y) {
-    int64_t s = c->stride[2], lo, hi, xrow;
-    for (int64_t r = 0; r < c->y[0] * c->y[1]; r++) {
-        REAL *sum = y + r * c->y[2];
-        for (int64_t w = 0; w < c->y[2]; w++) sum[w] = 0;
-        FOR_EACH_TAP(c, r, 0, c->y[2], xrow, lo, hi) {
-            if (s == 1)
-                for (int64_t w = lo; w < hi; w++) sum[w] = TPI_WRAPPING_SUM(sum[w], x[xrow + w]);
-            else
-                for (int64_t w = lo; w < hi; w++) sum[w] = TPI_WRAPPING_SUM(sum[w], x[xrow + w * s]);
-        }
-        for (int64_t w = 0; w < c->y[2]; w++) sum[w] /= (REAL)divisor(c, how, r, w);
-    }
-}
+/* ---- Averages ---- */
 
-/* What each of n windows gives to its elements, one tap after the other; a constant step lets the loop vectorise. */
+/* One tap over n windows `step` apart; a constant step lets the loop vectorise. */
+static inline __attribute__((always_inline)) void K(add_tap)(int64_t n, int64_t step, const REAL *restrict x,
+                                                             REAL *restrict sum) {
+#pragma omp simd
+    for (int64_t w = 0; w < n; w++) sum[w] = TPI_WRAPPING_SUM(sum[w], x[w * step]);
+}
 static inline __attribute__((always_inline)) void K(give_tap)(int64_t n, int64_t step, const REAL *restrict share,
                                                               REAL *restrict x) {
 #pragma omp simd
-    for (int64_t w = 0; w < n; w++) x[w * step] += share[w];
+    for (int64_t w = 0; w < n; w++) x[w * step] = TPI_WRAPPING_SUM(x[w * step], share[w]);
 }
 
-void TPI_ISA(K(tpi_avg_plane_back))(const tpi_conv *c, tpi_average how, const REAL *y, REAL *x) {
-    int64_t s = c->stride[2], lo, hi, xrow;
-    REAL share[PIECE];
-    for (int64_t r = 0; r < c->y[0] * c->y[1]; r++)
-        for (int64_t from = 0; from < c->y[2]; from += PIECE) {
-            const int64_t n = tpi_min64(PIECE, c->y[2] - from);
-            for (int64_t w = 0; w < n; w++) share[w] = y[r * c->y[2] + from + w] / (REAL)divisor(c, how, r, from + w);
-            FOR_EACH_TAP(c, r, from, n, xrow, lo, hi) {
-                if (s == 1)
-                    K(give_tap)(hi - lo, 1, share + lo - from, x + xrow + lo);
-                else if (s == 2)
-                    K(give_tap)(hi - lo, 2, share + lo - from, x + xrow + lo * 2);
+/* The rows of x under output row (od, oh), added up: one that is there already, or `row`. */
+static const REAL *K(sum_of_rows)(const tpi_conv *c, const tpi_pool_spans *s, int64_t od, int64_t oh, const REAL *x,
+                                  REAL *restrict row) {
+    const int64_t n = c->x[2], d0 = s->from[0][od], d1 = s->to[0][od], h0 = s->from[1][oh], h1 = s->to[1][oh];
+    const int64_t rows = d0 < d1 && h0 < h1 ? (d1 - d0) * (h1 - h0) : 0;
+    const REAL *first = x + (d0 * c->x[1] + h0) * n;
+    if (rows == 1) return first;
+    if (rows == 0) {
+        memset(row, 0, (size_t)n * sizeof *row);
+        return row;
+    }
+    const REAL *second = h1 - h0 > 1 ? first + n : first + c->x[1] * n;
+    for (int64_t w = 0; w < n; w++) row[w] = TPI_WRAPPING_SUM(first[w], second[w]);
+    int64_t seen = 0;
+    for (int64_t d = d0; d < d1 && rows > 2; d++)
+        for (int64_t h = h0; h < h1; h++, seen++)
+            if (seen > 1) K(add_tap)(n, 1, x + (d * c->x[1] + h) * n, row);
+    return row;
+}
+
+void TPI_ISA(K(tpi_avg_plane))(const tpi_conv *c, const tpi_pool_spans *s, int64_t divisor, const REAL *x, REAL *y,
+                               REAL *row) {
+    const int64_t n = c->y[2];
+    for (int64_t od = 0; od < c->y[0]; od++)
+        for (int64_t oh = 0; oh < c->y[1]; oh++, y += n) {
+            const REAL *from = K(sum_of_rows)(c, s, od, oh, x, row);
+            const int64_t rows = tpi_size_times(s->count[0][od], s->count[1][oh]);
+            for (int64_t w = 0; s->taps && w < n; w++) y[w] = 0;
+            for (int64_t t = 0; t < s->taps; t++) {
+                const REAL *first = from + s->first[t] + s->lo[t] * s->stride;
+                const int64_t outputs = s->hi[t] - s->lo[t];
+                if (s->stride == 1)
+                    K(add_tap)(outputs, 1, first, y + s->lo[t]);
+                else if (s->stride == 2)
+                    K(add_tap)(outputs, 2, first, y + s->lo[t]);
                 else
-                    K(give_tap)(hi - lo, s, share + lo - from, x + xrow + lo * s);
+                    K(add_tap)(outputs, s->stride, first, y + s->lo[t]);
             }
+            for (int64_t w = 0; !s->taps && w < n; w++) {
+                REAL sum = 0;
+                for (int64_t i = s->from[2][w]; i < s->to[2][w]; i++) sum = TPI_WRAPPING_SUM(sum, from[i]);
+                y[w] = sum;
+            }
+            for (int64_t w = 0; w < n; w++) y[w] /= (REAL)divisor_of(s, divisor, rows, w);
         }
 }
 
-/* Runs BODY over the plane's outputs `o` with their adaptive window in lo[3], hi[3]. */
-#define FOR_EACH_WINDOW(c, o, lo, hi) \
-    for (int64_t o = 0, lo[3], hi[3]; o < tpi_conv_ysize(c) && adaptive_window(c, o, lo, hi); o++)
-#define FOR_EACH_INSIDE(c, at, lo, hi)          \
-    for (int64_t d = lo[0]; d < hi[0]; d++)     \
-        for (int64_t h = lo[1]; h < hi[1]; h++) \
-            for (int64_t at = (d * c->x[1] + h) * c->x[2] + lo[2], end = at + hi[2] - lo[2]; at < end; at++)
-
-void TPI_ISA(K(tpi_adaptive_avg_plane))(const tpi_conv *c, const REAL *x, REAL *y) {
-    FOR_EACH_WINDOW(c, o, lo, hi) {
-        REAL sum = 0;
-        FOR_EACH_INSIDE(c, at, lo, hi) sum += x[at];
-        y[o] = sum / (REAL)((hi[0] - lo[0]) * (hi[1] - lo[1]) * (hi[2] - lo[2]));
-    }
-}
-
-void TPI_ISA(K(tpi_adaptive_avg_plane_back))(const tpi_conv *c, const REAL *y, REAL *x) {
-    FOR_EACH_WINDOW(c, o, lo, hi) {
-        REAL share = y[o] / (REAL)((hi[0] - lo[0]) * (hi[1] - lo[1]) * (hi[2] - lo[2]));
-        FOR_EACH_INSIDE(c, at, lo, hi) x[at] += share;
-    }
-}
-
-void TPI_ISA(K(tpi_adaptive_max_plane))(const tpi_conv *c, const REAL *x, REAL *y, int64_t *index) {
-    FOR_EACH_WINDOW(c, o, lo, hi) {
-        int64_t place = (lo[0] * c->x[1] + lo[1]) * c->x[2] + lo[2];
-        REAL best = LOWEST;
-        FOR_EACH_INSIDE(c, at, lo, hi) {
-            REAL v = x[at];
-            if (v > best || IS_NAN(v)) best = v, place = at;
+/* What the windows of output row y give to the columns of a row of x. */
+static void K(give_columns)(const tpi_conv *c, const tpi_pool_spans *s, int64_t over, int64_t rows, const REAL *y,
+                            REAL *restrict row) {
+    REAL share[PIECE];
+    for (int64_t from = 0; from < c->y[2]; from += PIECE) {
+        const int64_t end = tpi_min64(from + PIECE, c->y[2]);
+        for (int64_t w = from; w < end; w++) share[w - from] = y[w] / (REAL)divisor_of(s, over, rows, w);
+        for (int64_t t = 0; t < s->taps; t++) {
+            const int64_t lo = tpi_max64(s->lo[t], from), n = tpi_min64(s->hi[t], end) - lo;
+            REAL *first = row + s->first[t] + lo * s->stride;
+            if (s->stride == 1)
+                K(give_tap)(n, 1, share + lo - from, first);
+            else if (s->stride == 2)
+                K(give_tap)(n, 2, share + lo - from, first);
+            else
+                K(give_tap)(n, s->stride, share + lo - from, first);
         }
-        y[o] = best;
-        index[o] = place;
+        for (int64_t w = from; !s->taps && w < end; w++)
+            for (int64_t i = s->from[2][w]; i < s->to[2][w]; i++) row[i] = TPI_WRAPPING_SUM(row[i], share[w - from]);
     }
 }
-#undef FOR_EACH_WINDOW
-#undef FOR_EACH_INSIDE
+
+void TPI_ISA(K(tpi_avg_plane_back))(const tpi_conv *c, const tpi_pool_spans *s, int64_t divisor, const REAL *y, REAL *x,
+                                    REAL *row) {
+    for (int64_t od = 0; od < c->y[0]; od++)
+        for (int64_t oh = 0; oh < c->y[1]; oh++, y += c->y[2]) {
+            const int64_t rows = tpi_size_times(s->count[0][od], s->count[1][oh]);
+            memset(row, 0, (size_t)c->x[2] * sizeof *row);
+            K(give_columns)(c, s, divisor, rows, y, row);
+            for (int64_t d = s->from[0][od]; d < s->to[0][od]; d++)
+                for (int64_t h = s->from[1][oh]; h < s->to[1][oh]; h++)
+                    K(add_tap)(c->x[2], 1, row, x + (d * c->x[1] + h) * c->x[2]);
+        }
+}

@@ -13,6 +13,7 @@ typedef struct tpi_grid_places {   /* of four neighbours each */
     int32_t at[4][TPI_GRID_BLOCK]; /* where in a plane; somewhere in it if the neighbour is outside, */
     int32_t in[4][TPI_GRID_BLOCK]; /* where this is 0, else all ones */
     float weight[4][TPI_GRID_BLOCK];
+    float right[TPI_GRID_BLOCK], below[TPI_GRID_BLOCK]; /* how far the place is from its first neighbour */
 } tpi_grid_places;
 
 /* n pairs (x, y) of the grid in a plane of that height and width; border: what is outside is moved to the edge. */
@@ -21,4 +22,13 @@ TPI_ISA_DECLARE(void, tpi_grid_find,
                  tpi_grid_places *p));
 /* A plane's values there. */
 TPI_ISA_DECLARE(void, tpi_grid_read, (int64_t n, const float *plane, const tpi_grid_places *p, float *to));
+/* Backward: adds a plane's gradient at the places to those of its neighbours, and the gradient times the neighbours'
+ * values to `dots`. */
+TPI_ISA_DECLARE(void, tpi_grid_give,
+                (int64_t n, const float *plane, const float *grad, const tpi_grid_places *p, float *back,
+                 float dots[4][TPI_GRID_BLOCK]));
+/* The gradient of the grid's pairs from the dots over all channels; the arguments are those of tpi_grid_find. */
+TPI_ISA_DECLARE(void, tpi_grid_slopes,
+                (int64_t n, const float *grid, int64_t height, int64_t width, bool align, bool border,
+                 const tpi_grid_places *p, float dots[4][TPI_GRID_BLOCK], float *to));
 #endif

@@ -217,8 +217,31 @@ static void run_of_places(int64_t task, void *context) {
     }
 }
 
+/* Backward, for what is_plain. */
+static void plain_image_back(const job *j, int64_t image) {
+    const int64_t xsize = j->in[1] * j->in[2], ysize = j->out[0] * j->out[1] * j->out[2];
+    tpi_grid_places places;
+    float dots[4][TPI_GRID_BLOCK];
+    for (int64_t first = 0; first < ysize; first += TPI_GRID_BLOCK) {
+        const int64_t n = ysize - first < TPI_GRID_BLOCK ? ysize - first : TPI_GRID_BLOCK;
+        const float *grid = (const float *)j->grid + 2 * (image * ysize + first);
+        const bool border = j->padding == BORDER;
+        memset(dots, 0, sizeof dots);
+        TPI_ISA_PICK(tpi_grid_find)(n, grid, j->in[1], j->in[2], j->align, border, &places);
+        for (int64_t c = image * j->channels; c < (image + 1) * j->channels; c++) TPI_ISA_PICK(tpi_grid_give)
+        (n, (const float *)j->x + c * xsize, (const float *)j->grad + c * ysize + first, &places,
+         (float *)j->dx + c * xsize, dots);
+        TPI_ISA_PICK(tpi_grid_slopes)
+        (n, grid, j->in[1], j->in[2], j->align, border, &places, dots, (float *)j->dgrid + 2 * (image * ysize + first));
+    }
+}
+
 static void image_task(int64_t image, void *context) {
     const job *j = context;
+    if (is_plain(j)) {
+        plain_image_back(j, image);
+        return;
+    }
     for (int64_t first = 0; first < j->out[0] * j->out[1] * j->out[2]; first += BLOCK) block_of_places(j, image, first);
 }
 

@@ -56,24 +56,66 @@ static bool give_out(const groups *g, tp_tensor *rows, size_t slice, tp_ints sha
     return true;
 }
 
+/* By sorting: the order brings equal elements together. */
+static bool group_by_order(groups *g, const tp_tensor *flat) {
+    tpi_row_order order = {0};
+    if (!tpi_row_order_new(&order, g->n, flat->dtype)) return false;
+    tpi_row_order_load(&order, flat->data, (int64_t)tpi_itemsize(flat), flat->dtype, false);
+    tpi_row_order_sort(&order);
+    for (int64_t i = 0; i < g->n; i++) {
+        uint64_t key = tpi_row_key(&order, i);
+        groups_add(g, tpi_row_at(&order, i),
+                   i > 0 && key == tpi_row_key(&order, i - 1) && !tpi_key_is_nan(key, flat->dtype));
+    }
+    tpi_row_order_free(&order);
+    return true;
+}
+
+/* By counting, for integers whose values lie close together: a cell for each value between the least and the largest.
+ * *done stays false where they do not. */
+static bool group_by_count(groups *g, const tp_tensor *flat, bool inverse, bool *done) {
+    typedef struct cell {
+        int64_t count, place; /* place: an element that has the value; then the value's group */
+    } cell;
+    enum { SPARSE = 4, FEW = 256 }; /* cells for each element, and beside them, that are worth clearing */
+    if (!tp_dtype_is_integral((tp_dtype)flat->dtype) || g->n == 0) return true;
+    uint64_t *keys = tpi_malloc(sizeof *keys * (size_t)g->n), least = UINT64_MAX, largest = 0;
+    if (!keys) return false;
+    tpi_keys(keys, flat->data, (int64_t)tpi_itemsize(flat), g->n, flat->dtype, false);
+    for (int64_t i = 0; i < g->n; i++) {
+        least = keys[i] < least ? keys[i] : least;
+        largest = keys[i] > largest ? keys[i] : largest;
+    }
+    const bool close = (largest - least) / SPARSE <= (uint64_t)g->n + FEW;
+    cell *cells = close ? tpi_malloc(sizeof *cells * (size_t)(largest - least + 1)) : NULL;
+    for (uint64_t v = 0; cells && v <= largest - least; v++) cells[v] = (cell){0, 0};
+    for (int64_t i = 0; cells && i < g->n; i++) {
+        cell *c = &cells[keys[i] - least];
+        c->count++;
+        c->place = i;
+    }
+    for (uint64_t v = 0; cells && v <= largest - least; v++)
+        if (cells[v].count) {
+            g->first[g->ngroups] = cells[v].place;
+            g->count[g->ngroups] = cells[v].count;
+            cells[v].place = g->ngroups++;
+        }
+    for (int64_t i = 0; cells && inverse && i < g->n; i++) g->group[i] = cells[keys[i] - least].place;
+    *done = cells != NULL;
+    tpi_mfree(cells);
+    tpi_mfree(keys);
+    return *done || !close;
+}
+
 static bool unique_elements(tp_tensor *self, bool return_inverse, bool return_counts, tp_tensor **out) {
     if (!tpi_check_not_complex(self, "self")) return false;
     tp_tensor *flat = tpi_contiguous_data(self);
     groups g = {0};
-    tpi_row_order order = {0};
-    bool ok = flat && groups_new(&g, self->numel) && tpi_row_order_new(&order, self->numel, self->dtype);
-    if (ok) {
-        tpi_row_order_load(&order, flat->data, (int64_t)tpi_itemsize(flat), self->dtype, false);
-        tpi_row_order_sort(&order);
-        for (int64_t i = 0; i < g.n; i++) {
-            uint64_t key = tpi_row_key(&order, i);
-            groups_add(&g, tpi_row_at(&order, i),
-                       i > 0 && key == tpi_row_key(&order, i - 1) && !tpi_key_is_nan(key, self->dtype));
-        }
+    bool done = false, ok = flat && groups_new(&g, self->numel) && group_by_count(&g, flat, return_inverse, &done);
+    if (ok && !done) ok = group_by_order(&g, flat);
+    if (ok)
         ok = give_out(&g, flat, tpi_itemsize(flat), (tp_ints){&g.ngroups, 1}, tpi_shape(self), return_inverse,
                       return_counts, out);
-    }
-    tpi_row_order_free(&order);
     tpi_mfree(g.group);
     tpi_release(flat);
     return ok;
