@@ -244,7 +244,7 @@ static bool fits_lanes(const job *j) {
 static void task(int64_t number, void *context) {
     job *j = context;
     _Alignas(64) char stack[TPI_SCRATCH_STACK];
-    void *scratch = tpi_scratch_take(&j->scratch, stack), *row = scratch;
+    void *scratch = tpi_scratch_acquire(&j->scratch, stack), *row = scratch;
     int64_t p = number * j->planes_per_task;
     const int64_t last = tpi_min64(p + j->planes_per_task, j->c.batch);
     for (; j->in_lanes && p + 8 <= last; p += 8) {
@@ -265,7 +265,7 @@ static void task(int64_t number, void *context) {
         else
             RUN_PLANE(i64, int64_t);
     }
-    tpi_scratch_give(&j->scratch, scratch);
+    tpi_scratch_release(&j->scratch, scratch);
 }
 
 /* Works out the windows and runs the tasks; false without memory. */
