@@ -16,7 +16,7 @@ PyMODINIT_FUNC PyInit__C(void) {
         tpy_init_events,         tpy_init_clip,      tpy_init_optim,    tpy_init_media,
         tpy_init_graph,          tpy_init_data,      tpy_init_dist,     tpy_init_gpu,
         tpy_init_streams,        tpy_init_extension, tpy_init_schedule, tpy_init_reducer,
-        tpy_init_checkpoint_plan};
+        tpy_init_checkpoint_plan, tpy_init_script};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         if (rooms[i](module) == 0) continue;
         Py_DECREF(module);

@@ -65,8 +65,13 @@ static bool open_any(tp_file *f, const char *path) {
 }
 
 tp_file *tp_open_file(const char *path, const tp_file_options *options) {
+    return tpi_open_script(path, options, NULL);
+}
+
+tp_file *tpi_open_script(const char *path, const tp_file_options *options, const char *pickle) {
     tp_file *f = tpi_new0(sizeof *f);
     if (!f) return NULL;
+    f->script = pickle;
     tpi_handle_made(f, "file");
     f->source.fd = f->zip.source.fd = -1;
     if (options) tpi_take_options(&f->options, sizeof f->options, options, options->size);
