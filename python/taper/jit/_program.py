@@ -9,7 +9,6 @@ import zipfile
 from taper import _C
 from taper.jit import _module
 from taper.nn.modules.module import Module
-from taper.nn.parameter import Parameter
 
 _PLAIN, _PARAMETER, _BUFFER = range(3)
 
@@ -74,19 +73,12 @@ class ProgramModule(_module.RecursiveScriptModule):
                     (module for module in known if module._script.same(value)), None
                 ) or ProgramModule(value, known)
             elif kind == _PARAMETER and (value is None or isinstance(value, _C.Tensor)):
-                self._parameters[name] = self._as_parameter(name, value)
+                self._parameters[name] = value
             elif kind == _BUFFER and (value is None or isinstance(value, _C.Tensor)):
                 self._buffers[name] = value
         for name in [*self._parameters, *self._buffers]:
             if any(f".{name} = " in script.code(method) for method in self._methods):
                 self._changing.append(name)
-
-    def _as_parameter(self, name, value):
-        if value is None or isinstance(value, Parameter):
-            return value
-        made = Parameter(value.detach(), requires_grad=value.requires_grad)
-        self._script.set(name, made)
-        return made
 
     # ---- Calls ----
     def _call(self, method, args, kwargs):
@@ -122,8 +114,6 @@ class ProgramModule(_module.RecursiveScriptModule):
         if name not in self.__dict__.get("_names", ()):
             Module.__setattr__(self, name, value)
             return
-        if name in self._parameters and value is not None and not isinstance(value, Parameter):
-            raise TypeError(f"cannot assign '{type(value).__name__}' as parameter '{name}'")
         self._script.set(name, _inside(value))
         for room in (self._parameters, self._buffers, self._modules):
             if name in room:

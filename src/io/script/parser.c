@@ -191,6 +191,17 @@ static bool items(parser *p, char close, tpi_expr *into, bool *comma) {
     return need_mark(p, close);
 }
 
+/* 0.+1.j: a complex number in two parts; p is behind the first. */
+static tpi_expr *with_imaginary(parser *p, tpi_expr *real) {
+    const tpi_token *next = p->at + 1;
+    if (!is_mark(p, '+') && !is_mark(p, '-')) return real;
+    if (next->kind != T_NUMBER || next->text[next->bytes - 1] != 'j') return real;
+    double im = strtod(next->text, NULL);
+    real->value.as.number = tp_cplx(tp_scalar_to_double(real->value.as.number), is_mark(p, '-') ? -im : im);
+    p->at += 2;
+    return real;
+}
+
 static tpi_expr *number(parser *p) {
     const char *text = p->at->text;
     char *end = NULL;
@@ -203,7 +214,7 @@ static tpi_expr *number(parser *p) {
     tp_scalar s = integer ? tp_int((int64_t)i) : imaginary ? tp_cplx(0, d) : tp_float(d);
     tpi_expr *e = value_expr(p, tpi_item_number(s));
     p->at++;
-    return e;
+    return e && !imaginary ? with_imaginary(p, e) : e;
 }
 
 /* Texts are boxes that the program owns: in the arena, with a count that never comes down to nothing. */

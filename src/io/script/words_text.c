@@ -5,8 +5,8 @@
 #include "io/events/wire.h"
 #include "io/script/program.h"
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <taper/device.h>
 
 static bool are_texts(const tpi_script_call *c, int64_t least) {
@@ -21,13 +21,12 @@ static const tpi_box *text(const tpi_script_call *c, int64_t i) { return c->args
 
 enum { DEEPEST_TEXT = 64 };
 
-/* As short as it can be while it reads back as the same number, as Python's repr. */
+/* As TorchScript writes them: 2. for a whole one, otherwise 17 digits. */
 static void float_text(double d, char out[40]) {
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(out, 38, "%.*g", digits, d);
-        if (strtod(out, NULL) == d) break;
-    }
-    if (!strpbrk(out, ".eni")) strcat(out, ".0");
+    if (isfinite(d) && fabs(d) < 1e10 && d == (double)(int64_t)d)
+        snprintf(out, 40, "%s%lld.", signbit(d) && d == 0 ? "-" : "", (long long)d);
+    else
+        snprintf(out, 40, "%.17g", d);
 }
 
 static void put(tpi_wire *w, const char *words) { tpi_wire_raw(w, words, strlen(words)); }
@@ -64,21 +63,21 @@ static bool write_tensor(tpi_wire *w, const tp_tensor *t) {
     return fine;
 }
 
-static bool write_value(tpi_wire *w, const tpi_item *v, bool quoted, int depth);
+static bool write_value(tpi_wire *w, const tpi_item *v, int depth);
 
 static bool write_items(tpi_wire *w, const tpi_item *v, const char *open, const char *close, int depth) {
     bool dict = v->kind == TP_IVALUE_DICT, fine = true;
     put(w, open);
     for (int64_t i = 0; fine && i < v->as.box->n * (dict ? 2 : 1); i++) {
         if (i) put(w, dict && i % 2 ? ": " : ", ");
-        fine = write_value(w, &v->as.box->items[i], true, depth + 1);
+        fine = write_value(w, &v->as.box->items[i], depth + 1);
     }
     if (v->kind == TP_IVALUE_TUPLE && v->as.box->n == 1) put(w, ",");
     put(w, close);
     return fine;
 }
 
-static bool write_value(tpi_wire *w, const tpi_item *v, bool quoted, int depth) {
+static bool write_value(tpi_wire *w, const tpi_item *v, int depth) {
     char name[64];
     if (depth > DEEPEST_TEXT) return tpi_refuse(TP_ERR_VALUE, "a value is nested too deep for a text");
     switch (v->kind) {
@@ -86,9 +85,7 @@ static bool write_value(tpi_wire *w, const tpi_item *v, bool quoted, int depth) 
     case TP_IVALUE_NUMBER: write_number(w, v->as.number); return true;
     case TP_IVALUE_TENSOR: return write_tensor(w, v->as.tensor);
     case TP_IVALUE_TEXT:
-        if (quoted) put(w, "'");
         tpi_wire_raw(w, v->as.box->text, (size_t)v->as.box->n);
-        if (quoted) put(w, "'");
         return true;
     case TP_IVALUE_DEVICE: put(w, tp_device_text(v->as.device, name, sizeof name)); return true;
     case TP_IVALUE_LIST: return write_items(w, v, "[", "]", depth);
@@ -107,7 +104,7 @@ static tpi_item text_of(tpi_wire *w, bool fine) {
 static tpi_done w_str(tpi_script_call *c) {
     tpi_wire w = {0};
     if (c->n != 1) return TPI_OTHER;
-    return tpi_give(c, text_of(&w, write_value(&w, &c->args[0], false, 0)));
+    return tpi_give(c, text_of(&w, write_value(&w, &c->args[0], 0)));
 }
 
 /* ---- Formats ---- */
@@ -124,7 +121,7 @@ static tpi_done w_format(tpi_script_call *c) {
             continue;
         }
         fine = next < c->n || tpi_refuse(TP_ERR_VALUE, "format: too few values for '%s'", text(c, 0)->text);
-        fine = fine && write_value(&w, &c->args[next++], false, 0);
+        fine = fine && write_value(&w, &c->args[next++], 0);
         p++;
     }
     return tpi_give(c, text_of(&w, fine));
@@ -136,7 +133,7 @@ static bool percent(tpi_wire *w, const char **at, const tpi_item *v) {
     const char *p = *at;
     while (*p && strchr("-+ #0123456789.", *p) && n < 12) form[n++] = *p++;
     *at = p;
-    if (*p == 's') return write_value(w, v, false, 0);
+    if (*p == 's') return write_value(w, v, 0);
     if (v->kind != TP_IVALUE_NUMBER)
         return tpi_refuse(TP_ERR_TYPE, "%%%c: expected a number, got %s", *p, tpi_item_kind_name(v));
     if (*p == 'd' || *p == 'i') {
