@@ -33,6 +33,7 @@ typedef enum tp_ivalue_kind {
 
 /* ---- Loading, running, saving ---- */
 TP_API tp_ivalue *tp_script_load(const char *path); /* the module; release it with tp_ivalue_release */
+TP_API bool tp_script_is(const char *path); /* is it a file of that kind? No error if not */
 /* The same from memory, which has to stay during the call; `name` is what messages call it. */
 TP_API tp_ivalue *tp_script_load_memory(const char *name, const void *data, int64_t bytes);
 /* module.forward(inputs...), for a method that takes tensors and gives one. The result is the caller's or its scope's.

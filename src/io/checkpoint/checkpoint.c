@@ -76,7 +76,9 @@ tp_file *tpi_open_script(const char *path, const tp_file_options *options, const
     f->source.fd = f->zip.source.fd = -1;
     if (options) tpi_take_options(&f->options, sizeof f->options, options, options->size);
     const bool sound = !options || f->options.size > 0;
-    if (sound && open_any(f, path)) return f;
+    bool opened = sound && open_any(f, path);
+    if (opened && (!pickle || f->format == TP_FILE_PT)) return f;
+    if (opened) tpi_fail(TP_ERR_VALUE, "'%s' is no TorchScript program", tpi_file_path(f));
     tp_close_file(f);
     return NULL;
 }

@@ -15,7 +15,7 @@ typedef struct saver {
     tpi_run run;
     tpi_wire out;
     tp_storage **storages; /* that the pickle names, by number */
-    tpi_box **objects;     /* that were written, by their number in the memo */
+    void **objects;        /* objects and tensors that were written, by their number in the memo */
     int64_t nstorages, storages_room, nobjects, objects_room;
 } saver;
 
@@ -64,6 +64,13 @@ static void global(saver *s, const char *full) {
     op(s, '\n');
 }
 
+static void memo(saver *s, char code, int64_t number) {
+    unsigned char bytes[4];
+    put32(bytes, (uint32_t)number);
+    op(s, code);
+    put(s, (const char *)bytes, 4);
+}
+
 static int64_t number_in(void *list, int64_t *n, int64_t *room, void *wanted, bool *new) {
     void ***v = list;
     *new = false;
@@ -78,6 +85,24 @@ static int64_t number_in(void *list, int64_t *n, int64_t *room, void *wanted, bo
     }
     (*v)[*n] = wanted;
     return (*n)++;
+}
+
+/* What was written before is named by its number: one object, or tensor, in several places is one again when it is read.
+ */
+static bool was_written(saver *s, const void *what) {
+    for (int64_t i = 0; i < s->nobjects; i++)
+        if (s->objects[i] == what) {
+            memo(s, 'j', i);
+            return true;
+        }
+    return false;
+}
+
+static bool is_written(saver *s, void *what) {
+    bool new;
+    int64_t number = number_in(&s->objects, &s->nobjects, &s->objects_room, what, &new);
+    if (number >= 0) memo(s, 'r', number);
+    return number >= 0;
 }
 
 /* ---- Values ---- */
@@ -103,7 +128,8 @@ static void ints(saver *s, tp_ints v) {
     op(s, 't');
 }
 
-static bool tensor(saver *s, const tp_tensor *t) {
+static bool tensor(saver *s, tp_tensor *t) {
+    if (was_written(s, t)) return true;
     const char *cls = storage_class(tp_dtype_of(t));
     char key[24];
     bool new = false;
@@ -127,7 +153,7 @@ static bool tensor(saver *s, const tp_tensor *t) {
     op(s, t->requires_grad ? '\x88' : '\x89');
     global(s, "collections.OrderedDict");
     put(s, ")RtR", 4);
-    return true;
+    return is_written(s, t);
 }
 
 static void type_text(tpi_wire *w, const tpi_type *t) {
@@ -213,30 +239,14 @@ static bool state(saver *s, const tpi_item *v, int depth) {
     return true;
 }
 
-static void memo(saver *s, char code, int64_t number) {
-    unsigned char bytes[4];
-    put32(bytes, (uint32_t)number);
-    op(s, code);
-    put(s, (const char *)bytes, 4);
-}
-
-/* An object that stands in several places is one again when it is read. */
 static bool object(saver *s, const tpi_item *v, int depth) {
     if (!v->as.box->cls) return tpi_refuse(TP_ERR_VALUE, "an object of another program cannot be saved");
-    for (int64_t i = 0; i < s->nobjects; i++)
-        if (s->objects[i] == v->as.box) {
-            memo(s, 'j', i);
-            return true;
-        }
+    if (was_written(s, v->as.box)) return true;
     global(s, v->as.box->cls->name);
     put(s, ")\x81", 2);
     if (!state(s, v, depth)) return false;
     op(s, 'b');
-    bool new;
-    int64_t number = number_in(&s->objects, &s->nobjects, &s->objects_room, v->as.box, &new);
-    if (number < 0) return false;
-    memo(s, 'r', number);
-    return true;
+    return is_written(s, v->as.box);
 }
 
 static bool number(saver *s, tp_scalar v) {

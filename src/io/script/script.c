@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/memory.h"
+#include "io/checkpoint/checkpoint.h"
 #include "io/script/program.h"
 #include "io/script/walk.h"
 #include "tensor/given.h"
@@ -269,6 +270,14 @@ static tp_ivalue *load(const char *name, const void *data, size_t bytes) {
 }
 
 tp_ivalue *tp_script_load(const char *path) { return TPI_GIVEN(path, "a path") ? load(path, NULL, 0) : NULL; }
+
+bool tp_script_is(const char *path) {
+    if (!tp_ok() || !path) return false;
+    tp_file *f = tpi_open_script(path, NULL, "data");
+    tp_close_file(f);
+    if (!f) tp_error_clear();
+    return f != NULL;
+}
 
 tp_ivalue *tp_script_load_memory(const char *name, const void *data, int64_t bytes) {
     if (!TPI_GIVEN(data, "a file's bytes")) return NULL;
