@@ -98,8 +98,8 @@ static void check_file(const char *path, const char *name) {
     }
 }
 
-static const char *const names[] = {"perceptron", "convolutions", "convolutions_train", "words",
-                                    "attention",  "attention_frozen", "control",        "methods"};
+static const char *const names[] = {
+    "perceptron", "convolutions", "convolutions_train", "words", "attention", "attention_frozen", "control", "methods"};
 
 static void files_give_what_pytorch_gave(void **state) {
     (void)state;
@@ -278,9 +278,9 @@ static void changed_programs_are_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_give_what_pytorch_gave),       cmocka_unit_test(saved_again_they_are_the_same),
-        cmocka_unit_test(attributes_and_methods),             cmocka_unit_test(errors_name_the_function_and_the_line),
-        cmocka_unit_test(damaged_files_are_errors),           cmocka_unit_test(changed_programs_are_errors),
+        cmocka_unit_test(files_give_what_pytorch_gave), cmocka_unit_test(saved_again_they_are_the_same),
+        cmocka_unit_test(attributes_and_methods),       cmocka_unit_test(errors_name_the_function_and_the_line),
+        cmocka_unit_test(damaged_files_are_errors),     cmocka_unit_test(changed_programs_are_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

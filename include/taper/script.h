@@ -33,7 +33,7 @@ typedef enum tp_ivalue_kind {
 
 /* ---- Loading, running, saving ---- */
 TP_API tp_ivalue *tp_script_load(const char *path); /* the module; release it with tp_ivalue_release */
-TP_API bool tp_script_is(const char *path); /* is it a file of that kind? No error if not */
+TP_API bool tp_script_is(const char *path);         /* is it a file of that kind? No error if not */
 /* The same from memory, which has to stay during the call; `name` is what messages call it. */
 TP_API tp_ivalue *tp_script_load_memory(const char *name, const void *data, int64_t bytes);
 /* module.forward(inputs...), for a method that takes tensors and gives one. The result is the caller's or its scope's.
@@ -58,7 +58,7 @@ TP_API bool tp_ivalue_is_module(const tp_ivalue *object);
 /* The same object, not one that is equal? */
 TP_API bool tp_ivalue_is(const tp_ivalue *a, const tp_ivalue *b);
 TP_API int64_t tp_ivalue_methods(const tp_ivalue *object);
-TP_API const char *tp_ivalue_method(const tp_ivalue *object, int64_t i); /* the name */
+TP_API const char *tp_ivalue_method(const tp_ivalue *object, int64_t i);        /* the name */
 TP_API const char *tp_ivalue_code(const tp_ivalue *object, const char *method); /* its text; lives as long as object */
 /* For a module and all below it: training or evaluation; memory of parameters, buffers and other tensors moves to the
  * device, their identity stays. */

@@ -196,7 +196,8 @@ static PyObject *object_call(PyObject *self, PyObject *args) { /* (method, args,
     if (!PyArg_ParseTuple(args, "sO!O!", &method, &PyTuple_Type, &given, &PyDict_Type, &named)) return NULL;
     PyObject *names = PyDict_Keys(named), *values = PyDict_Values(named);
     Py_ssize_t n = PyTuple_GET_SIZE(given), m = PyDict_GET_SIZE(named);
-    tp_ivalue **by_place = names && values ? all_from(given, 0) : NULL, **by_name = by_place ? all_from(values, 0) : NULL;
+    tp_ivalue **by_place = names && values ? all_from(given, 0) : NULL,
+              **by_name = by_place ? all_from(values, 0) : NULL;
     const char **words = by_name ? PyMem_Calloc((size_t)m + 1, sizeof *words) : NULL;
     PyObject *result = NULL;
     bool fine = words != NULL;
@@ -235,7 +236,8 @@ static PyObject *object_attributes(PyObject *self, PyObject *unused) { /* [(name
     int64_t n = tp_ivalue_attributes(held(self));
     PyObject *made = PyList_New(n);
     for (int64_t i = 0; made && i < n; i++) {
-        PyObject *pair = Py_BuildValue("(si)", tp_ivalue_attribute(held(self), i), tp_ivalue_attribute_kind(held(self), i));
+        PyObject *pair =
+            Py_BuildValue("(si)", tp_ivalue_attribute(held(self), i), tp_ivalue_attribute_kind(held(self), i));
         if (pair)
             PyList_SET_ITEM(made, i, pair);
         else
@@ -297,7 +299,7 @@ static PyObject *load(PyObject *module, PyObject *args) {
     if (memory != Py_None && PyObject_GetBuffer(memory, &bytes, PyBUF_SIMPLE) < 0) return NULL;
     tp_ivalue *v;
     TPY_READING(v = memory == Py_None ? tp_script_load(name)
-                                       : tp_script_load_memory(name, bytes.buf ? bytes.buf : "", bytes.len));
+                                      : tp_script_load_memory(name, bytes.buf ? bytes.buf : "", bytes.len));
     if (memory != Py_None) PyBuffer_Release(&bytes);
     return to_python(v);
 }
@@ -312,13 +314,10 @@ int tpy_init_script(PyObject *module) {
                                     {"same", object_is, METH_O, NULL},
                                     {"save", object_save, METH_O, NULL},
                                     {0}};
-    static PyGetSetDef properties[] = {{"class_name", object_class, NULL, NULL, NULL},
-                                       {"is_module", object_is_module, NULL, NULL, NULL},
-                                       {0}};
-    static PyType_Slot slots[] = {{Py_tp_dealloc, object_dealloc},
-                                  {Py_tp_methods, methods},
-                                  {Py_tp_getset, properties},
-                                  {0, NULL}};
+    static PyGetSetDef properties[] = {
+        {"class_name", object_class, NULL, NULL, NULL}, {"is_module", object_is_module, NULL, NULL, NULL}, {0}};
+    static PyType_Slot slots[] = {
+        {Py_tp_dealloc, object_dealloc}, {Py_tp_methods, methods}, {Py_tp_getset, properties}, {0, NULL}};
     static PyType_Spec spec = {"taper._C._ScriptObject", sizeof(script_object), 0,
                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
     static PyMethodDef functions[] = {{"_script_load", load, METH_VARARGS, NULL}, {0}};

@@ -1,5 +1,5 @@
-/* Programs that torch.jit.save wrote, run without Python: TorchScript files of PyTorch, which are interpreted, and graphs
- * that Taper saved. */
+/* Programs that torch.jit.save wrote, run without Python: TorchScript files of PyTorch, which are interpreted, and
+ * graphs that Taper saved. */
 #pragma once
 #include <taper/cpp/tensor.hpp>
 #include <taper/cpp/value.hpp>
@@ -127,9 +127,9 @@ class Method {
             named.push_back(held.back().get());
             names.push_back(pair.first.c_str());
         }
-        return detail_::from_c(detail_::hold(
-            tp_script_call(object_.get(), name_.c_str(), static_cast<int64_t>(args.size()), args.data(),
-                           static_cast<int64_t>(named.size()), names.data(), named.data())));
+        return detail_::from_c(
+            detail_::hold(tp_script_call(object_.get(), name_.c_str(), static_cast<int64_t>(args.size()), args.data(),
+                                         static_cast<int64_t>(named.size()), names.data(), named.data())));
     }
     const std::string &name() const { return name_; }
 

@@ -191,9 +191,9 @@ class IValue {
   private:
     template <class T> IValue(Tag tag, T value) : tag_(tag), object_(std::make_shared<T>(std::move(value))) {}
     static const char *name(Tag tag) {
-        static const char *const names[] = {"None",        "Tensor",      "Bool",   "Double",     "Int",
-                                            "String",      "TensorList",  "IntList", "DoubleList", "BoolList",
-                                            "Tuple",       "GenericList", "GenericDict", "Device",  "Object"};
+        static const char *const names[] = {"None",   "Tensor",      "Bool",        "Double",     "Int",
+                                            "String", "TensorList",  "IntList",     "DoubleList", "BoolList",
+                                            "Tuple",  "GenericList", "GenericDict", "Device",     "Object"};
         return names[static_cast<int>(tag)];
     }
     void expect(Tag tag) const {

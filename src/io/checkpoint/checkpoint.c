@@ -64,9 +64,7 @@ static bool open_any(tp_file *f, const char *path) {
     return f->mapping != NULL;
 }
 
-tp_file *tp_open_file(const char *path, const tp_file_options *options) {
-    return tpi_open_script(path, options, NULL);
-}
+tp_file *tp_open_file(const char *path, const tp_file_options *options) { return tpi_open_script(path, options, NULL); }
 
 tp_file *tpi_open_script(const char *path, const tp_file_options *options, const char *pickle) {
     tp_file *f = tpi_new0(sizeof *f);

@@ -47,9 +47,9 @@ tp_saved *tpi_file_array(tp_file *file, tpi_store *store, tp_ints shape, bool fo
 /* PyTorch's zip archives (pt_zip.c): members, the pickle, the byte order; what a persistent id stands for. */
 bool tpi_zip_sort(tp_file *file); /* two members of one name are refused */
 bool tpi_pt_open(tp_file *file);
-bool tpi_pt_is_zip(const tp_file *file);                  /* of an open archive */
+bool tpi_pt_is_zip(const tp_file *file);                                                  /* of an open archive */
 tpi_zip_member *tpi_pt_member(const tp_file *file, const char *folder, const char *name); /* NULL: there is none */
-tp_saved *tpi_pt_persistent(void *context, tp_saved *id); /* context: the file */
+tp_saved *tpi_pt_persistent(void *context, tp_saved *id);                                 /* context: the file */
 
 bool tpi_pt_is_legacy(const tpi_source *source); /* pt_legacy.c */
 tp_saved *tpi_pt_read_legacy(tp_file *file);

@@ -126,7 +126,8 @@ static tpi_item object(loader *l, const tp_saved *v, int depth) {
     if (!call || call->kind != TP_SAVED_GLOBAL) return wrong(l, "an object of no class");
     static const char helpers[] = "torch.jit._pickle.";
     if (strncmp(call->as.text, helpers, sizeof helpers - 1) == 0) {
-        if (!parts->args || parts->args->kind != TP_SAVED_TUPLE || !parts->args->n) return wrong(l, "a list of nothing");
+        if (!parts->args || parts->args->kind != TP_SAVED_TUPLE || !parts->args->n)
+            return wrong(l, "a list of nothing");
         return value(l, parts->args->as.items.v[0], depth + 1);
     }
     int64_t at = tpi_names_find(&l->program->classes, call->as.text);
@@ -135,7 +136,8 @@ static tpi_item object(loader *l, const tp_saved *v, int depth) {
         return tpi_item_nothing();
     }
     const tpi_script_class *c = l->program->declared.classes[at];
-    if (c->kind == CLASS_NAMED_TUPLE || c->kind == CLASS_ENUM) return wrong(l, "a kind of object that Taper does not read");
+    if (c->kind == CLASS_NAMED_TUPLE || c->kind == CLASS_ENUM)
+        return wrong(l, "a kind of object that Taper does not read");
     tpi_item made = tpi_script_new(l->program, c);
     if (!made.kind || !remember(l, v, made)) return failed(made);
     if (parts->state && !set_state(l, &made, parts->state, depth)) return failed(made);
@@ -231,7 +233,8 @@ static bool read_constants(loader *l, const tp_file_options *options) {
     tpi_program *p = l->program;
     l->file = tpi_open_script(p->path, options, "constants");
     const tp_saved *v = l->file ? tp_file_value(l->file) : NULL;
-    bool fine = v && (v->kind == TP_SAVED_TUPLE || tpi_refuse(TP_ERR_VALUE, "'%s': its constants are no tuple", p->path));
+    bool fine =
+        v && (v->kind == TP_SAVED_TUPLE || tpi_refuse(TP_ERR_VALUE, "'%s': its constants are no tuple", p->path));
     if (fine) {
         p->constants = tpi_arena_new(&p->arena, (size_t)(v->n + 1) * sizeof *p->constants);
         fine = p->constants != NULL;
@@ -252,8 +255,8 @@ static bool read_constants(loader *l, const tp_file_options *options) {
 static bool load(tpi_program *p, const tp_file_options *options, tpi_item *module) {
     loader l = {.program = p, .run.program = p};
     tp_file *file = tpi_open_script(p->path, options, "data");
-    bool fine = file && read_version(p, file) && read_code(p, file) && tpi_program_bind(p) &&
-                read_constants(&l, options);
+    bool fine =
+        file && read_version(p, file) && read_code(p, file) && tpi_program_bind(p) && read_constants(&l, options);
     const tp_saved *v = fine ? tp_file_value(file) : NULL;
     if (v) {
         l.file = file;

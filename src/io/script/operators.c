@@ -139,9 +139,7 @@ static bool fit(const tpi_item *v, const tp_argument_info *a, char letter, bool 
         return a->default_value || strchr(a->type, '?');
     }
     switch (letter) {
-    case 't':
-        *out = tp_value_tensor(v->as.tensor);
-        return is_tensor(v);
+    case 't': *out = tp_value_tensor(v->as.tensor); return is_tensor(v);
     case 'o':
         if (!is_tensor(v)) return fit_number(v, exact, is_number, out);
         *out = tp_value_tensor(v->as.tensor);

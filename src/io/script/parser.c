@@ -210,7 +210,8 @@ static tpi_expr *number(parser *p) {
     unsigned long long i = integer ? strtoull(text, &end, 10) : 0; /* 2**63 stands behind a minus */
     double d = integer ? 0 : strtod(text, &end);
     bool imaginary = !integer && *end == 'j' && !end[1];
-    if ((*end && !imaginary) || (integer && (errno || i > (unsigned long long)INT64_MAX + 1))) return broken(p, "a number");
+    if ((*end && !imaginary) || (integer && (errno || i > (unsigned long long)INT64_MAX + 1)))
+        return broken(p, "a number");
     tp_scalar s = integer ? tp_int((int64_t)i) : imaginary ? tp_cplx(0, d) : tp_float(d);
     tpi_expr *e = value_expr(p, tpi_item_number(s));
     p->at++;
@@ -393,7 +394,7 @@ static tpi_expr *expression(parser *p) {
         if (of && of->kind == E_VALUE && of->value.kind == TP_IVALUE_NUMBER) {
             tp_scalar *s = &of->value.as.number;
             if (s->kind == TP_SCALAR_INT)
-                s->as.i = (int64_t)-(uint64_t)s->as.i;
+                s->as.i = (int64_t) - (uint64_t)s->as.i;
             else
                 s->as.d[0] = -s->as.d[0];
             if (s->kind == TP_SCALAR_COMPLEX) s->as.d[1] = -s->as.d[1];
@@ -595,8 +596,8 @@ static bool attribute(parser *p, class_parts *parts, const char *name, const tpi
     tpi_attribute *a = tpi_arena_new(p->arena, sizeof *a);
     if (!a) return false;
     a->constant = of && strcmp(of->name, "Final") == 0;
-    *a = (tpi_attribute){.name = name, .type = a->constant && of->n ? of->args[0] : of, .value = value,
-                         .constant = a->constant};
+    *a = (tpi_attribute){
+        .name = name, .type = a->constant && of->n ? of->args[0] : of, .value = value, .constant = a->constant};
     return push(p, &parts->attributes, &parts->nattributes, a);
 }
 

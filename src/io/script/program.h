@@ -39,8 +39,8 @@ tpi_item tpi_script_method(tpi_run *run, const tpi_item *object, const char *met
 tpi_item tpi_script_new(tpi_program *p, const tpi_script_class *c); /* an object without values */
 bool tpi_item_fits(const tpi_item *v, const tpi_type *type, const tpi_program *p);
 tpi_item tpi_script_get(tpi_run *run, const tpi_item *object, const char *name); /* an attribute */
-/* A value as one of a type, where PyTorch converts it: an int for a float, a list for a tuple. NOTHING without an error:
- * it does not fit. */
+/* A value as one of a type, where PyTorch converts it: an int for a float, a list for a tuple. NOTHING without an
+ * error: it does not fit. */
 tpi_item tpi_script_convert(const tpi_program *p, const tpi_type *type, const tpi_item *v);
 
 /* ---- Calls ---- */

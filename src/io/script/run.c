@@ -76,8 +76,7 @@ static bool place_arguments(tpi_run *run, tpi_frame *f, int64_t n, const tpi_ite
         int64_t at = i;
         if (names && names[i]) {
             for (at = 0; at < fn->nparameters && strcmp(fn->parameters[at].name, names[i]) != 0; at++) continue;
-            if (at == fn->nparameters)
-                return tpi_refuse(TP_ERR_TYPE, "%s() has no argument '%s'", fn->name, names[i]);
+            if (at == fn->nparameters) return tpi_refuse(TP_ERR_TYPE, "%s() has no argument '%s'", fn->name, names[i]);
         }
         if (at >= fn->nparameters || (!(names && names[i]) && fn->parameters[at].by_name))
             return tpi_refuse(TP_ERR_TYPE, "%s() takes %lld arguments, %lld were given", fn->name,
@@ -158,8 +157,7 @@ static tpi_item call_hooked(tpi_run *run, const tpi_item *object, const tpi_scri
     for (int64_t i = 0; result.kind != TP_IVALUE_NOTHING && i < c->nforward_hooks; i++) {
         tpi_item pair[2] = {inputs, result};
         tpi_item made = tpi_script_method(run, object, c->forward_hooks[i], 2, pair, NULL);
-        if (made.kind != TP_IVALUE_NONE)
-            tpi_item_set(&result, made);
+        if (made.kind != TP_IVALUE_NONE) tpi_item_set(&result, made);
     }
     tpi_item_release(inputs);
     return result;
@@ -338,12 +336,15 @@ bool tpi_item_fits(const tpi_item *v, const tpi_type *t, const tpi_program *p) {
 
 static tpi_item convert(const tpi_program *p, const tpi_type *t, const tpi_item *v, int depth);
 
-static tpi_item convert_items(const tpi_program *p, const tpi_type *t, const tpi_item *v, tp_ivalue_kind kind, int depth) {
+static tpi_item convert_items(const tpi_program *p, const tpi_type *t, const tpi_item *v, tp_ivalue_kind kind,
+                              int depth) {
     int64_t n = v->as.box->n * (kind == TP_IVALUE_DICT ? 2 : 1);
     bool same = v->kind == kind;
     tpi_item made = tpi_item_box(NULL, kind, kind == TP_IVALUE_DICT ? 0 : n);
     for (int64_t i = 0; made.kind && i < n; i++) {
-        const tpi_type *of = kind == TP_IVALUE_LIST ? t->args[0] : kind == TP_IVALUE_TUPLE ? t->args[i] : t->args[i % 2];
+        const tpi_type *of = kind == TP_IVALUE_LIST    ? t->args[0]
+                             : kind == TP_IVALUE_TUPLE ? t->args[i]
+                                                       : t->args[i % 2];
         const tpi_item *from = &v->as.box->items[i];
         tpi_item item = convert(p, of, from, depth + 1);
         bool fine = item.kind != TP_IVALUE_NOTHING;
@@ -516,8 +517,7 @@ static outcome loop_while(tpi_run *run, tpi_frame *f, const tpi_statement *s, tp
 static outcome loop_for(tpi_run *run, tpi_frame *f, const tpi_statement *s, tpi_item *result) {
     tpi_item count = eval(run, f, s->value);
     bool fine = tpi_item_is_int(&count);
-    if (!fine && count.kind)
-        tpi_fail(TP_ERR_TYPE, "range: expected an int, got %s", tpi_item_kind_name(&count));
+    if (!fine && count.kind) tpi_fail(TP_ERR_TYPE, "range: expected an int, got %s", tpi_item_kind_name(&count));
     int64_t n = fine ? count.as.number.as.i : 0;
     tpi_item_release(count);
     if (!fine) return FAILED;

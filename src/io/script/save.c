@@ -87,7 +87,8 @@ static int64_t number_in(void *list, int64_t *n, int64_t *room, void *wanted, bo
     return (*n)++;
 }
 
-/* What was written before is named by its number: one object, or tensor, in several places is one again when it is read.
+/* What was written before is named by its number: one object, or tensor, in several places is one again when it is
+ * read.
  */
 static bool was_written(saver *s, const void *what) {
     for (int64_t i = 0; i < s->nobjects; i++)
@@ -111,12 +112,18 @@ static const char *storage_class(tp_dtype dtype) {
     static const struct {
         tp_dtype dtype;
         const char *name;
-    } names[] = {{TP_FLOAT32, "torch.FloatStorage"},     {TP_FLOAT64, "torch.DoubleStorage"},
-                 {TP_FLOAT16, "torch.HalfStorage"},      {TP_BFLOAT16, "torch.BFloat16Storage"},
-                 {TP_INT64, "torch.LongStorage"},        {TP_INT32, "torch.IntStorage"},
-                 {TP_INT16, "torch.ShortStorage"},       {TP_INT8, "torch.CharStorage"},
-                 {TP_UINT8, "torch.ByteStorage"},        {TP_BOOL, "torch.BoolStorage"},
-                 {TP_COMPLEX64, "torch.ComplexFloatStorage"}, {TP_COMPLEX128, "torch.ComplexDoubleStorage"}};
+    } names[] = {{TP_FLOAT32, "torch.FloatStorage"},
+                 {TP_FLOAT64, "torch.DoubleStorage"},
+                 {TP_FLOAT16, "torch.HalfStorage"},
+                 {TP_BFLOAT16, "torch.BFloat16Storage"},
+                 {TP_INT64, "torch.LongStorage"},
+                 {TP_INT32, "torch.IntStorage"},
+                 {TP_INT16, "torch.ShortStorage"},
+                 {TP_INT8, "torch.CharStorage"},
+                 {TP_UINT8, "torch.ByteStorage"},
+                 {TP_BOOL, "torch.BoolStorage"},
+                 {TP_COMPLEX64, "torch.ComplexFloatStorage"},
+                 {TP_COMPLEX128, "torch.ComplexDoubleStorage"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].dtype == dtype) return names[i].name;
     return tpi_fail(TP_ERR_MISSING, "a tensor of dtype %s cannot be saved in a program", tp_dtype_name(dtype));

@@ -295,8 +295,9 @@ static bool convert_arguments(const tpi_script_class *c, const tpi_script_functi
         if (at >= f->nparameters)
             return names && names[i]
                        ? tpi_refuse(TP_ERR_TYPE, "Unknown keyword argument '%s' for operator '%s'.", names[i], f->name)
-                       : tpi_refuse(TP_ERR_TYPE, "%s() expected at most %lld argument(s) but received %lld argument(s).",
-                                    f->name, (long long)f->nparameters, (long long)n + 1);
+                       : tpi_refuse(TP_ERR_TYPE,
+                                    "%s() expected at most %lld argument(s) but received %lld argument(s).", f->name,
+                                    (long long)f->nparameters, (long long)n + 1);
         out[i] = tpi_script_convert(c->program, f->parameters[at].type, &given[i]);
         if (!out[i].kind)
             return tpi_refuse(TP_ERR_TYPE, "%s() Expected a value of type '%s' for argument '%s' but got %s", f->name,
@@ -356,8 +357,7 @@ tp_tensor *tp_script_forward(tp_ivalue *module, tp_tensors inputs) {
         return NULL;
     tpi_item *items = tpi_malloc((size_t)inputs.n * sizeof *items + 1);
     if (!items) return NULL;
-    for (int64_t i = 0; i < inputs.n; i++)
-        items[i] = (tpi_item){.kind = TP_IVALUE_TENSOR, .as.tensor = inputs.v[i]};
+    for (int64_t i = 0; i < inputs.n; i++) items[i] = (tpi_item){.kind = TP_IVALUE_TENSOR, .as.tensor = inputs.v[i]};
     tpi_item v = run_method(module, "forward", inputs.n, items, NULL);
     tpi_mfree(items);
     if (!v.kind) return NULL;

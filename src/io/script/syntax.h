@@ -81,10 +81,10 @@ typedef struct tpi_expr {
     const tpi_type *type;
     /* Found when the program is loaded: */
     const struct tpi_script_word *words[TPI_WORD_GROUPS]; /* of E_OPERATOR: words of the language, or NULL */
-    const tp_operator *const *operators;          /* its overloads, NULL behind the last */
-    bool inplace;                                 /* of those overloads, the in-place form */
-    const struct tpi_script_function *function;   /* of E_FUNCTION */
-    const struct tpi_script_class *cls;           /* of E_FUNCTION and E_GLOBAL */
+    const tp_operator *const *operators;                  /* its overloads, NULL behind the last */
+    bool inplace;                                         /* of those overloads, the in-place form */
+    const struct tpi_script_function *function;           /* of E_FUNCTION */
+    const struct tpi_script_class *cls;                   /* of E_FUNCTION and E_GLOBAL */
 } tpi_expr;
 
 /* ---- Statements ---- */
@@ -130,7 +130,13 @@ typedef struct tpi_attribute {
     uint8_t kind; /* tp_attribute_kind */
 } tpi_attribute;
 
-typedef enum tpi_class_kind { CLASS_PLAIN, CLASS_MODULE, CLASS_NAMED_TUPLE, CLASS_INTERFACE, CLASS_ENUM } tpi_class_kind;
+typedef enum tpi_class_kind {
+    CLASS_PLAIN,
+    CLASS_MODULE,
+    CLASS_NAMED_TUPLE,
+    CLASS_INTERFACE,
+    CLASS_ENUM
+} tpi_class_kind;
 typedef struct tpi_script_class {
     const char *name; /* qualified */
     const char *file;

@@ -68,7 +68,7 @@ void tpi_heap_clear(tpi_heap *heap); /* empties every box that is left in it and
 /* ---- Lists and dicts ---- The value is taken over, also on failure. */
 bool tpi_list_append(tpi_box *list, tpi_item v);
 bool tpi_list_insert(tpi_box *list, int64_t at, tpi_item v);
-tpi_item tpi_list_take(tpi_box *list, int64_t at); /* out of it */
+tpi_item tpi_list_take(tpi_box *list, int64_t at);               /* out of it */
 int64_t tpi_dict_find(const tpi_box *dict, const tpi_item *key); /* the pair's number; -1: none */
 bool tpi_dict_put(tpi_box *dict, tpi_item key, tpi_item v);
 bool tpi_dict_remove(tpi_box *dict, int64_t pair);

@@ -316,7 +316,8 @@ static tpi_done w_mul(tpi_script_call *c) {
 static tpi_done half(tpi_script_call *c, int which) {
     if (!is_dict(c, 1)) return TPI_OTHER;
     tpi_item v = tpi_item_box(heap(c), TP_IVALUE_LIST, box(c)->n);
-    for (int64_t i = 0; v.kind && i < box(c)->n; i++) v.as.box->items[i] = tpi_item_retain(box(c)->items[2 * i + which]);
+    for (int64_t i = 0; v.kind && i < box(c)->n; i++)
+        v.as.box->items[i] = tpi_item_retain(box(c)->items[2 * i + which]);
     return tpi_give(c, v);
 }
 static tpi_done w_keys(tpi_script_call *c) { return half(c, 0); }
@@ -383,8 +384,8 @@ static tpi_done w_dict(tpi_script_call *c) {
         const tpi_item *pair = &box(c)->items[i];
         fine = (pair->kind == TP_IVALUE_TUPLE && pair->as.box->n == 2) ||
                tpi_refuse(TP_ERR_TYPE, "dict: expected pairs, got %s", tpi_item_kind_name(pair));
-        fine = fine && tpi_dict_put(v.as.box, tpi_item_retain(pair->as.box->items[0]),
-                                    tpi_item_retain(pair->as.box->items[1]));
+        fine = fine &&
+               tpi_dict_put(v.as.box, tpi_item_retain(pair->as.box->items[0]), tpi_item_retain(pair->as.box->items[1]));
     }
     if (fine) return tpi_give(c, v);
     tpi_item_release(v);

@@ -29,7 +29,7 @@ static tpi_done by_zero(void) {
 /* ---- Arithmetic ---- Integers wrap, as they do there. */
 
 static int64_t floor_div(int64_t a, int64_t b) {
-    if (b == -1) return (int64_t)-(uint64_t)a;
+    if (b == -1) return (int64_t) - (uint64_t)a;
     int64_t q = a / b;
     return q - (a % b != 0 && (a % b < 0) != (b < 0));
 }
@@ -38,9 +38,7 @@ static double floor_mod(double a, double b) {
     return m != 0 && (m < 0) != (b < 0) ? m + b : m;
 }
 
-static tpi_item of_complex(double _Complex z) {
-    return tpi_item_number(tp_cplx(__real__ z, __imag__ z));
-}
+static tpi_item of_complex(double _Complex z) { return tpi_item_number(tp_cplx(__real__ z, __imag__ z)); }
 
 static tpi_done complex_pair(tpi_script_call *c, char op) {
     double _Complex a = complex_of(&c->args[0]), b = complex_of(&c->args[1]);
@@ -100,14 +98,14 @@ static tpi_done w_neg(tpi_script_call *c) {
     if (!are_numbers(c, 1)) return TPI_OTHER;
     const tpi_item *v = &c->args[0];
     if (is_complex(v)) return tpi_give(c, of_complex(-complex_of(v)));
-    if (is_whole(v)) return tpi_give(c, tpi_item_int((int64_t)-(uint64_t)whole(v)));
+    if (is_whole(v)) return tpi_give(c, tpi_item_int((int64_t) - (uint64_t)whole(v)));
     return tpi_give(c, tpi_item_float(-real(v)));
 }
 
 static tpi_done w_abs(tpi_script_call *c) {
     if (!are_numbers(c, 1)) return TPI_OTHER;
     const tpi_item *v = &c->args[0];
-    if (is_whole(v)) return tpi_give(c, tpi_item_int(whole(v) < 0 ? (int64_t)-(uint64_t)whole(v) : whole(v)));
+    if (is_whole(v)) return tpi_give(c, tpi_item_int(whole(v) < 0 ? (int64_t) - (uint64_t)whole(v) : whole(v)));
     if (is_complex(v)) return tpi_give(c, tpi_item_float(hypot(v->as.number.as.d[0], v->as.number.as.d[1])));
     return tpi_give(c, tpi_item_float(fabs(real(v))));
 }
@@ -184,7 +182,8 @@ static tpi_done compare(tpi_script_call *c, char op) {
     if (!texts && (!are_numbers(c, 2) || is_complex(&c->args[0]) || is_complex(&c->args[1]))) return TPI_OTHER;
     int o = order(&c->args[0], &c->args[1]);
     bool none = o == 2 && !texts;
-    bool yes = op == '<' ? o < 0 : op == '[' ? o <= 0 : op == '>' ? o > 0 : o >= 0;
+    bool less = op == '<' || op == '[', equal = op == '[' || op == ']';
+    bool yes = o == 0 ? equal : (o < 0) == less;
     return tpi_give(c, tpi_item_bool(!none && yes));
 }
 static tpi_done w_lt(tpi_script_call *c) { return compare(c, '<'); }
@@ -300,11 +299,11 @@ static tpi_done w_ceil(tpi_script_call *c) { return to_whole(c, ceil); }
 static const struct {
     const char *name;
     double (*f)(double);
-} functions[] = {{"sqrt", sqrt},   {"exp", exp},     {"log", log},     {"log2", log2},   {"log10", log10},
-                 {"log1p", log1p}, {"expm1", expm1}, {"sin", sin},     {"cos", cos},     {"tan", tan},
-                 {"asin", asin},   {"acos", acos},   {"atan", atan},   {"sinh", sinh},   {"cosh", cosh},
-                 {"tanh", tanh},   {"asinh", asinh}, {"acosh", acosh}, {"atanh", atanh}, {"erf", erf},
-                 {"erfc", erfc},   {"gamma", tgamma}, {"lgamma", lgamma}, {"fabs", fabs},  {"round", rint},
+} functions[] = {{"sqrt", sqrt},   {"exp", exp},      {"log", log},       {"log2", log2},   {"log10", log10},
+                 {"log1p", log1p}, {"expm1", expm1},  {"sin", sin},       {"cos", cos},     {"tan", tan},
+                 {"asin", asin},   {"acos", acos},    {"atan", atan},     {"sinh", sinh},   {"cosh", cosh},
+                 {"tanh", tanh},   {"asinh", asinh},  {"acosh", acosh},   {"atanh", atanh}, {"erf", erf},
+                 {"erfc", erfc},   {"gamma", tgamma}, {"lgamma", lgamma}, {"fabs", fabs},   {"round", rint},
                  {"trunc", trunc}};
 
 static tpi_done w_function(tpi_script_call *c) {

@@ -13,12 +13,21 @@
 
 /* ---- dtypes ---- */
 
-static const tp_dtype dtypes[] = {
-    TP_UINT8,     TP_INT8,      TP_INT16,         TP_INT32,           TP_INT64,        TP_FLOAT16, TP_FLOAT32,
-    TP_FLOAT64,   TP_COMPLEX32, TP_COMPLEX64,     TP_COMPLEX128,      TP_BOOL,         TP_QINT8,   TP_QUINT8,
-    TP_QINT32,    TP_BFLOAT16,  TP_QUINT4X2,      TP_QUINT2X4,        TP_BITS1X8,      TP_BITS2X4, TP_BITS4X2,
-    TP_BITS8,     TP_BITS16,    TP_FLOAT8_E5M2,   TP_FLOAT8_E4M3FN,   TP_FLOAT8_E5M2FNUZ,
-    TP_FLOAT8_E4M3FNUZ,         TP_UINT16,        TP_UINT32,          TP_UINT64};
+static const tp_dtype dtypes[] = {TP_UINT8,           TP_INT8,
+                                  TP_INT16,           TP_INT32,
+                                  TP_INT64,           TP_FLOAT16,
+                                  TP_FLOAT32,         TP_FLOAT64,
+                                  TP_COMPLEX32,       TP_COMPLEX64,
+                                  TP_COMPLEX128,      TP_BOOL,
+                                  TP_QINT8,           TP_QUINT8,
+                                  TP_QINT32,          TP_BFLOAT16,
+                                  TP_QUINT4X2,        TP_QUINT2X4,
+                                  TP_BITS1X8,         TP_BITS2X4,
+                                  TP_BITS4X2,         TP_BITS8,
+                                  TP_BITS16,          TP_FLOAT8_E5M2,
+                                  TP_FLOAT8_E4M3FN,   TP_FLOAT8_E5M2FNUZ,
+                                  TP_FLOAT8_E4M3FNUZ, TP_UINT16,
+                                  TP_UINT32,          TP_UINT64};
 
 tp_dtype tpi_dtype_of_number(int64_t number) {
     return number >= 0 && number < (int64_t)(sizeof dtypes / sizeof *dtypes) ? dtypes[number] : TP_NO_DTYPE;
@@ -76,13 +85,19 @@ static tpi_done w_item(tpi_script_call *c) {
 static tpi_done yes(tpi_script_call *c, bool answer) {
     return self(c) ? tpi_give(c, tpi_item_bool(answer)) : TPI_OTHER;
 }
-static tpi_done w_is_floating(tpi_script_call *c) { return yes(c, self(c) && tp_dtype_is_floating(tp_dtype_of(self(c)))); }
-static tpi_done w_is_complex(tpi_script_call *c) { return yes(c, self(c) && tp_dtype_is_complex(tp_dtype_of(self(c)))); }
+static tpi_done w_is_floating(tpi_script_call *c) {
+    return yes(c, self(c) && tp_dtype_is_floating(tp_dtype_of(self(c))));
+}
+static tpi_done w_is_complex(tpi_script_call *c) {
+    return yes(c, self(c) && tp_dtype_is_complex(tp_dtype_of(self(c))));
+}
 static tpi_done w_is_cuda(tpi_script_call *c) { return yes(c, self(c) && tp_device_of(self(c)).type == TP_CUDA); }
 static tpi_done w_is_cpu(tpi_script_call *c) { return yes(c, self(c) && tp_device_of(self(c)).type == TP_CPU); }
 static tpi_done w_is_xpu(tpi_script_call *c) { return yes(c, self(c) && tp_device_of(self(c)).type == TP_XPU); }
 static tpi_done w_is_meta(tpi_script_call *c) { return yes(c, self(c) && tp_device_of(self(c)).type == TP_META); }
-static tpi_done w_never(tpi_script_call *c) { return yes(c, false); } /* kinds of tensors that programs cannot be given */
+static tpi_done w_never(tpi_script_call *c) {
+    return yes(c, false);
+} /* kinds of tensors that programs cannot be given */
 static tpi_done w_requires_grad(tpi_script_call *c) { return yes(c, self(c) && tp_requires_grad(self(c))); }
 static tpi_done w_is_leaf(tpi_script_call *c) { return yes(c, self(c) && tp_is_leaf(self(c))); }
 static tpi_done w_is_contiguous(tpi_script_call *c) { return yes(c, self(c) && tp_is_contiguous(self(c))); }
@@ -103,7 +118,9 @@ static tpi_done w_is_nonzero(tpi_script_call *c) {
 
 /* ---- The tape ---- */
 
-static tpi_done w_detach(tpi_script_call *c) { return self(c) ? tpi_give(c, tpi_item_tensor(tp_detach(self(c)))) : TPI_OTHER; }
+static tpi_done w_detach(tpi_script_call *c) {
+    return self(c) ? tpi_give(c, tpi_item_tensor(tp_detach(self(c)))) : TPI_OTHER;
+}
 static tpi_done w_detach_(tpi_script_call *c) {
     if (!self(c)) return TPI_OTHER;
     return tp_detach_(self(c)) ? tpi_give(c, tpi_item_retain(c->args[0])) : TPI_FAILED_WORD;
@@ -211,8 +228,7 @@ tpi_item tpi_tensor_of_items(const tpi_item *v, tp_dtype dtype, tp_device device
     if (values && (!n || fill(v, shape, ndim, &at)))
         t = tensor_of_scalars(values, tp_ints_view(shape, ndim), n, dtype ? dtype : own);
     tpi_mfree(values);
-    if (t && device.type && device.type != TP_CPU)
-        t = tpi_after(t, tpo_to_device(t, device));
+    if (t && device.type && device.type != TP_CPU) t = tpi_after(t, tpo_to_device(t, device));
     if (t && requires_grad && !tp_set_requires_grad(t, true)) {
         tp_release(t);
         t = NULL;
@@ -323,7 +339,8 @@ static tpi_done w_raise(tpi_script_call *c) {
     bool text = c->n && c->args[0].kind == TP_IVALUE_TEXT;
     const char *cls = c->n > 1 && c->args[1].kind == TP_IVALUE_TEXT ? c->args[1].as.box->text : "";
     const char *name = strrchr(cls, '.');
-    tpi_fail(TP_ERR_RUNTIME, "%s%s%s", name ? name + 1 : cls, *cls ? ": " : "", text ? c->args[0].as.box->text : "an exception");
+    tpi_fail(TP_ERR_RUNTIME, "%s%s%s", name ? name + 1 : cls, *cls ? ": " : "",
+             text ? c->args[0].as.box->text : "an exception");
     return TPI_FAILED_WORD;
 }
 

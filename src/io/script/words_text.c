@@ -84,9 +84,7 @@ static bool write_value(tpi_wire *w, const tpi_item *v, int depth) {
     case TP_IVALUE_NONE: put(w, "None"); return true;
     case TP_IVALUE_NUMBER: write_number(w, v->as.number); return true;
     case TP_IVALUE_TENSOR: return write_tensor(w, v->as.tensor);
-    case TP_IVALUE_TEXT:
-        tpi_wire_raw(w, v->as.box->text, (size_t)v->as.box->n);
-        return true;
+    case TP_IVALUE_TEXT: tpi_wire_raw(w, v->as.box->text, (size_t)v->as.box->n); return true;
     case TP_IVALUE_DEVICE: put(w, tp_device_text(v->as.device, name, sizeof name)); return true;
     case TP_IVALUE_LIST: return write_items(w, v, "[", "]", depth);
     case TP_IVALUE_TUPLE: return write_items(w, v, "(", ")", depth);
@@ -157,7 +155,8 @@ static tpi_done w_percent_format(tpi_script_call *c) {
     tpi_wire w = {0};
     bool fine = true;
     for (const char *p = text(c, 0)->text; fine && *p; p++) {
-        if (*p == '%' && p[1] == '%') p++;
+        if (*p == '%' && p[1] == '%')
+            p++;
         else if (*p == '%') {
             p++;
             fine = next < n || tpi_refuse(TP_ERR_VALUE, "too few values for '%s'", text(c, 0)->text);
@@ -323,7 +322,8 @@ static int64_t find_from(const tpi_box *t, const tpi_box *what, int64_t from) {
 
 static tpi_done w_find(tpi_script_call *c) {
     if (!are_texts(c, 2)) return TPI_OTHER;
-    return tpi_give(c, tpi_item_int(find_from(text(c, 0), text(c, 1), bound(tpi_given_item(c, 2, "start"), 0, text(c, 0)->n))));
+    return tpi_give(
+        c, tpi_item_int(find_from(text(c, 0), text(c, 1), bound(tpi_given_item(c, 2, "start"), 0, text(c, 0)->n))));
 }
 static tpi_done w_contains(tpi_script_call *c) {
     if (c->n != 2 || !are_texts(c, 2)) return TPI_OTHER;
@@ -352,7 +352,7 @@ static tpi_done w_replace(tpi_script_call *c) {
     tpi_wire w = {0};
     for (int64_t i = find_from(t, old, 0); i >= 0 && most != 0; i = find_from(t, old, at), most--) {
         tpi_wire_raw(&w, t->text + at, (size_t)(i - at));
-        tpi_wire_raw(&w, new->text, (size_t)new->n);
+        tpi_wire_raw(&w, new->text, (size_t) new->n);
         at = i + old->n;
     }
     tpi_wire_raw(&w, t->text + at, (size_t)(t->n - at));
