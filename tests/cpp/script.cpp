@@ -4,12 +4,12 @@
 #include <torch/script.h>
 
 static int failed = 0;
-#define EXPECT(...)                                           \
-    do {                                                      \
-        if (!(__VA_ARGS__)) {                                 \
+#define EXPECT(...)                                          \
+    do {                                                     \
+        if (!(__VA_ARGS__)) {                                \
             std::cout << "failed: " << #__VA_ARGS__ << "\n"; \
-            failed = 1;                                       \
-        }                                                     \
+            failed = 1;                                      \
+        }                                                    \
     } while (0)
 
 int main(int argc, const char *argv[]) {
