@@ -8,6 +8,7 @@ cd "$scratch"
 fail() { echo "FAILED: $1"; exit 1; }
 programs=$TAPER_BUILD_DIR/tests/cpp
 "$programs/tensors" || fail "tensors"
+"$programs/script" "$TAPER_SOURCE_DIR/tests/scripts" || fail "script"
 "$programs/no_exceptions" || fail "no_exceptions: $?"
 for program in libtorch containers frontend; do
     "$programs/$program" > printed

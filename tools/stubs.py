@@ -193,7 +193,8 @@ def operators():
     """name -> its overloads' signatures, of all operators; and which of those are methods or have an in-place form."""
     result = {}
     for name, signature, _, _, method, inplace, *_ in _C._operators():
-        result.setdefault(name.split(".")[0], []).append((signature, method, inplace))
+        if ".aten" not in name and ".vec" not in name:  # tables/operators/aten.op: for programs in files alone
+            result.setdefault(name.split(".")[0], []).append((signature, method, inplace))
     return result
 
 

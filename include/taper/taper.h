@@ -36,6 +36,7 @@
 #include <taper/random.h>
 #include <taper/share.h>
 #include <taper/schedule.h>
+#include <taper/script.h>
 #include <taper/sequence.h>
 #include <taper/scaler.h>
 #include <taper/sparse.h>

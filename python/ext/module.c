@@ -7,16 +7,18 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__C(void) {
     PyObject *module = PyModule_Create(&definition);
     if (!module) return NULL;
-    int (*const rooms[])(PyObject *) = {
-        tpy_init_error,          tpy_init_types,     tpy_init_tensor,   tpy_init_override,
-        tpy_init_random,         tpy_init_operators, tpy_init_make,     tpy_init_array,
-        tpy_init_read,           tpy_init_convert,   tpy_init_storage,  tpy_init_files,
-        tpy_init_legacy,         tpy_init_dlpack,    tpy_init_autograd, tpy_init_settings,
-        tpy_init_defaults,       tpy_init_nn,        tpy_init_amp,      tpy_init_profile,
-        tpy_init_events,         tpy_init_clip,      tpy_init_optim,    tpy_init_media,
-        tpy_init_graph,          tpy_init_data,      tpy_init_dist,     tpy_init_gpu,
-        tpy_init_streams,        tpy_init_extension, tpy_init_schedule, tpy_init_reducer,
-        tpy_init_checkpoint_plan};
+    int (*const rooms[])(PyObject *) = {tpy_init_error,    tpy_init_types,    tpy_init_tensor,
+                                        tpy_init_override, tpy_init_random,   tpy_init_operators,
+                                        tpy_init_make,     tpy_init_array,    tpy_init_read,
+                                        tpy_init_convert,  tpy_init_storage,  tpy_init_files,
+                                        tpy_init_legacy,   tpy_init_dlpack,   tpy_init_autograd,
+                                        tpy_init_settings, tpy_init_defaults, tpy_init_nn,
+                                        tpy_init_amp,      tpy_init_profile,  tpy_init_events,
+                                        tpy_init_clip,     tpy_init_optim,    tpy_init_media,
+                                        tpy_init_graph,    tpy_init_data,     tpy_init_dist,
+                                        tpy_init_gpu,      tpy_init_streams,  tpy_init_extension,
+                                        tpy_init_schedule, tpy_init_reducer,  tpy_init_checkpoint_plan,
+                                        tpy_init_script};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         if (rooms[i](module) == 0) continue;
         Py_DECREF(module);

@@ -274,6 +274,7 @@ int tpy_init_checkpoint_plan(PyObject *module); /* checkpoint_plan.c: who writes
 int tpy_init_gpu(PyObject *module);             /* gpu.c: accelerators and their memory */
 int tpy_init_streams(PyObject *module);         /* streams.c: their streams, events and graphs */
 int tpy_init_settings(PyObject *module);        /* settings.c: threads, default dtype, printing, versions */
+int tpy_init_script(PyObject *module);          /* script.c: TorchScript programs */
 
 /* Generators */
 extern PyTypeObject *tpy_generator_type;

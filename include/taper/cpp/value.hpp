@@ -1,6 +1,8 @@
 /* IValue: a value of any of the kinds that programs hand to functions loaded from files. */
 #pragma once
 #include <taper/cpp/tensor.hpp>
+#include <taper/script.h>
+#include <unordered_map>
 
 namespace taper {
 class IValue;
@@ -18,7 +20,23 @@ class Tuple {
  * std::variant would do the same, at twice the time that a compiler needs for this header.) */
 class IValue {
   public:
-    enum class Tag { None, Tensor, Bool, Double, Int, String, TensorList, IntList, DoubleList, BoolList, Tuple };
+    enum class Tag {
+        None,
+        Tensor,
+        Bool,
+        Double,
+        Int,
+        String,
+        TensorList,
+        IntList,
+        DoubleList,
+        BoolList,
+        Tuple,
+        GenericList,
+        GenericDict,
+        Device,
+        Object
+    };
     IValue() = default;
     IValue(std::nullopt_t) {}
     IValue(Tensor t) : tag_(Tag::Tensor), tensor_(std::move(t)) {}
@@ -46,6 +64,20 @@ class IValue {
     template <class T> IValue(const std::optional<T> &v) {
         if (v) *this = IValue(*v);
     }
+    IValue(taper::Device d) : IValue(Tag::Device, d) {}
+    IValue(std::vector<std::string> v) : IValue(Tag::GenericList, std::vector<IValue>(v.begin(), v.end())) {}
+    template <class V>
+    IValue(const std::unordered_map<std::string, V> &dict)
+        : IValue(Tag::GenericDict, std::vector<std::pair<IValue, IValue>>(dict.begin(), dict.end())) {}
+    /* Of the values of a script: a list of any kind, a dict in its order, an object. */
+    static IValue list(std::vector<IValue> v) { return IValue(Tag::GenericList, std::move(v)); }
+    static IValue dict(std::vector<std::pair<IValue, IValue>> v) { return IValue(Tag::GenericDict, std::move(v)); }
+    static IValue object(std::shared_ptr<tp_ivalue> v) {
+        IValue made;
+        made.tag_ = Tag::Object;
+        made.object_ = std::move(v);
+        return made;
+    }
     template <class... A>
     IValue(const std::tuple<A...> &t)
         : IValue(std::apply([](const auto &...x) { return std::vector<IValue>{IValue(x)...}; }, t)) {}
@@ -60,7 +92,12 @@ class IValue {
     bool isIntList() const { return tag_ == Tag::IntList; }
     bool isDoubleList() const { return tag_ == Tag::DoubleList; }
     bool isBoolList() const { return tag_ == Tag::BoolList; }
-    bool isList() const { return isTensorList() || isIntList() || isDoubleList() || isBoolList(); }
+    bool isGenericDict() const { return tag_ == Tag::GenericDict; }
+    bool isDevice() const { return tag_ == Tag::Device; }
+    bool isObject() const { return tag_ == Tag::Object; }
+    bool isList() const {
+        return isTensorList() || isIntList() || isDoubleList() || isBoolList() || tag_ == Tag::GenericList;
+    }
     bool isScalar() const { return isInt() || isDouble() || isBool(); }
     const Tensor &toTensor() const {
         expect(Tag::Tensor);
@@ -93,6 +130,42 @@ class IValue {
     const std::vector<double> &toDoubleVector() const { return held<std::vector<double>>(Tag::DoubleList); }
     const std::vector<double> &toDoubleList() const { return toDoubleVector(); }
     const std::vector<bool> &toBoolList() const { return held<std::vector<bool>>(Tag::BoolList); }
+    /* The items of a list of any kind. */
+    std::vector<IValue> toListRef() const {
+        if (isTensorList()) return {toTensorVector().begin(), toTensorVector().end()};
+        if (isIntList()) return {toIntVector().begin(), toIntVector().end()};
+        if (isDoubleList()) return {toDoubleVector().begin(), toDoubleVector().end()};
+        if (isBoolList()) return {toBoolList().begin(), toBoolList().end()};
+        return held<std::vector<IValue>>(Tag::GenericList);
+    }
+    std::vector<IValue> toList() const { return toListRef(); }
+    /* The pairs in the order in which they were put in; at() finds one by its key. */
+    class Dict : public std::vector<std::pair<IValue, IValue>> {
+      public:
+        using std::vector<std::pair<IValue, IValue>>::vector;
+        bool contains(const std::string &key) const { return find(key) != nullptr; }
+        const IValue &at(const std::string &key) const {
+            const IValue *found = find(key);
+            if (!found) detail::raise(TP_ERR_INDEX, "Argument passed to at() was not in the map.");
+            return *found;
+        }
+
+      private:
+        const IValue *find(const std::string &key) const {
+            for (const auto &pair : *this)
+                if (pair.first.isString() && pair.first.toStringRef() == key) return &pair.second;
+            return nullptr;
+        }
+    };
+    Dict toGenericDict() const {
+        const auto &pairs = held<std::vector<std::pair<IValue, IValue>>>(Tag::GenericDict);
+        return Dict(pairs.begin(), pairs.end());
+    }
+    taper::Device toDevice() const { return held<taper::Device>(Tag::Device); }
+    std::shared_ptr<tp_ivalue> toObject() const {
+        expect(Tag::Object);
+        return std::static_pointer_cast<tp_ivalue>(object_);
+    }
     std::string tagKind() const { return name(tag_); }
     template <class T> T to() const {
         if constexpr (std::is_same_v<T, Tensor>)
@@ -118,8 +191,9 @@ class IValue {
   private:
     template <class T> IValue(Tag tag, T value) : tag_(tag), object_(std::make_shared<T>(std::move(value))) {}
     static const char *name(Tag tag) {
-        static const char *const names[] = {"None",       "Tensor",  "Bool",       "Double",   "Int",  "String",
-                                            "TensorList", "IntList", "DoubleList", "BoolList", "Tuple"};
+        static const char *const names[] = {"None",   "Tensor",      "Bool",        "Double",     "Int",
+                                            "String", "TensorList",  "IntList",     "DoubleList", "BoolList",
+                                            "Tuple",  "GenericList", "GenericDict", "Device",     "Object"};
         return names[static_cast<int>(tag)];
     }
     void expect(Tag tag) const {

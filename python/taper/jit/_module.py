@@ -397,8 +397,11 @@ def save(m, f, _extra_files=None):
     scripted one as a zip with its weights and the module, whose class is needed."""
     if not isinstance(m, (ScriptModule, ScriptFunction)):
         raise AttributeError(f"'{type(m).__name__}' object has no attribute 'save'")
-    from taper.jit import _file
+    from taper.jit import _file, _program
 
+    if isinstance(m, _program.ProgramModule):
+        _program.save(m, f, _extra_files)
+        return
     why = _file.save(m, f, _extra_files)
     if why is None:
         return
@@ -448,13 +451,13 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
     of modules that the program has imported and functions that it has scripted (jit/_names.py), nothing else, and calls
     none of them while it is read."""
     import os
-    from taper._hook import NotCovered
 
     if isinstance(f, (str, os.PathLike)) and not os.path.exists(f):
         raise ValueError(f"The provided filename {f} does not exist")
+    from taper.jit import _file, _program
+
     if _is_torchscript(f):
-        raise NotCovered("torch.jit.load of TorchScript code")
-    from taper.jit import _file
+        return _program.load(f, map_location, _extra_files)
 
     traced = _file.load(f, map_location, _extra_files)
     return _load_module(f, map_location, _extra_files) if traced is None else traced

@@ -15,6 +15,7 @@ struct tp_file {
     bool swapped;             /* a .pt whose numbers are in the other byte order */
     bool unchecked;           /* a .pt that was written without checksums */
     char *prefix;             /* of a .pt's members: "model/" */
+    const char *script;       /* of a TorchScript program: the pickle that is read, "data" or "constants"; else NULL */
     tpi_zip_member **members; /* of a zip archive, sorted by name */
     unsigned char *pickle;    /* of a .pt in a zip archive, or the whole file */
     size_t pickle_bytes;
@@ -30,6 +31,8 @@ struct tp_file {
 
 void tpi_file_forget_tensors(tp_file *file); /* lets go of the file itself too: what it holds besides tensors stays */
 const char *tpi_file_path(const tp_file *file); /* for messages */
+/* As tp_open_file, of a TorchScript program, whose values are in two pickles: "data" and "constants". */
+tp_file *tpi_open_script(const char *path, const tp_file_options *options, const char *pickle);
 
 /* ---- For the formats ---- */
 tpi_store *tpi_file_store(const tp_file *file, const char *key); /* NULL: none of that name yet */
@@ -44,8 +47,9 @@ tp_saved *tpi_file_array(tp_file *file, tpi_store *store, tp_ints shape, bool fo
 /* PyTorch's zip archives (pt_zip.c): members, the pickle, the byte order; what a persistent id stands for. */
 bool tpi_zip_sort(tp_file *file); /* two members of one name are refused */
 bool tpi_pt_open(tp_file *file);
-bool tpi_pt_is_zip(const tp_file *file);                  /* of an open archive */
-tp_saved *tpi_pt_persistent(void *context, tp_saved *id); /* context: the file */
+bool tpi_pt_is_zip(const tp_file *file);                                                  /* of an open archive */
+tpi_zip_member *tpi_pt_member(const tp_file *file, const char *folder, const char *name); /* NULL: there is none */
+tp_saved *tpi_pt_persistent(void *context, tp_saved *id);                                 /* context: the file */
 
 bool tpi_pt_is_legacy(const tpi_source *source); /* pt_legacy.c */
 tp_saved *tpi_pt_read_legacy(tp_file *file);

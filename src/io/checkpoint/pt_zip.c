@@ -25,7 +25,7 @@ bool tpi_zip_sort(tp_file *f) {
 }
 
 /* The member of that name in the file's folder; NULL: there is none. */
-static tpi_zip_member *member(const tp_file *f, const char *folder, const char *name) {
+tpi_zip_member *tpi_pt_member(const tp_file *f, const char *folder, const char *name) {
     size_t n = strlen(f->prefix), k = strlen(folder), m = strlen(name);
     char *full = tpi_malloc(n + k + m + 1);
     if (!full) return NULL;
@@ -80,7 +80,7 @@ static bool find_prefix(tp_file *f) {
 }
 
 static bool read_byteorder(tp_file *f) {
-    const tpi_zip_member *m = member(f, "", "byteorder");
+    const tpi_zip_member *m = tpi_pt_member(f, "", "byteorder");
     char text[8] = {0};
     f->swapped = f->options.big_endian;
     if (!m) return true;
@@ -93,12 +93,16 @@ static bool read_byteorder(tp_file *f) {
 
 bool tpi_pt_open(tp_file *f) {
     if (!find_prefix(f) || !check_sizes(f)) return false;
-    const tpi_zip_member *pickle = member(f, "", "data.pkl");
-    if (!pickle) return false;
-    if (member(f, "", "constants.pkl"))
+    const tpi_zip_member *pickle = tpi_pt_member(f, f->script ? f->script : "data", ".pkl");
+    bool script = tpi_pt_member(f, "", "constants.pkl") != NULL;
+    if (script && !f->script)
         return tpi_refuse(TP_ERR_VALUE,
-                          "'%s' is a TorchScript program, which holds code: expected tensors and plain values",
+                          "'%s' is a TorchScript program, which holds code: expected tensors and plain values; "
+                          "tp_script_load, and torch.jit.load, read it",
                           f->zip.source.path);
+    if (!script && f->script)
+        return tpi_refuse(TP_ERR_VALUE, "'%s' is no TorchScript program: it holds no code", f->zip.source.path);
+    if (!pickle) return false;
     f->unchecked = pickle->crc == 0 && pickle->bytes; /* PyTorch can be told to leave all checksums out */
     f->pickle = tpi_malloc((size_t)pickle->bytes + 1);
     f->pickle_bytes = (size_t)pickle->bytes;
@@ -125,7 +129,8 @@ static tpi_store *new_store(tp_file *f, const tp_saved *type, const tp_saved *ke
     *s = (tpi_store){.key = key->as.text, .location = location->as.text, .numel = numel, .file = f};
     if (!tpi_storage_type(type, &s->dtype, &s->dtype_name, &s->untyped)) return bad_id(f, "is of a type that is none");
     if (!same_bytes(f, s)) return NULL;
-    if (f->format == TP_FILE_PT) s->member = member(f, "data/", s->key);
+    if (f->format == TP_FILE_PT)
+        s->member = tpi_pt_member(f, f->script && *f->script == 'c' ? "constants/" : "data/", s->key);
     s->swapped = f->swapped;
     return tpi_file_add_store(f, s) ? s : NULL;
 }
@@ -208,7 +213,7 @@ tp_storage *tp_file_storage(tp_file *f, const char *key, int64_t bytes, tp_dtype
                              .numel = bytes / (dtype ? tp_dtype_size(dtype) : 1),
                              .bytes = bytes,
                              .file = f,
-                             .member = member(f, "data/", key),
+                             .member = tpi_pt_member(f, "data/", key),
                              .swapped = f->swapped};
         if (!tpi_file_add_store(f, store)) return NULL;
     }

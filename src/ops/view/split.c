@@ -1,6 +1,7 @@
 /* Splits: lists of views along a dim. */
 #include "ops/native.h"
 #include "tpi_ops.h"
+#include <taper/autograd.h>
 
 static const tp_tensors no_list = {NULL, 0};
 
@@ -268,3 +269,26 @@ static tp_tensors each_of(tp_tensors tensors, tp_tensor *(*as)(tp_tensor *t)) {
 tp_tensors tpi_compose_atleast_1d_each(tp_tensors tensors) { return each_of(tensors, tpo_atleast_1d); }
 tp_tensors tpi_compose_atleast_2d_each(tp_tensors tensors) { return each_of(tensors, tpo_atleast_2d); }
 tp_tensors tpi_compose_atleast_3d_each(tp_tensors tensors) { return each_of(tensors, tpo_atleast_3d); }
+
+/* unsafe_chunk and its like: pieces may be written in place without the others, or self, counting as written. Where
+ * gradients flow that takes memory of their own. */
+static tp_tensors apart(const tp_tensor *self, tp_tensors list) {
+    if (!list.v || !self->requires_grad || !tp_grad_enabled()) return list;
+    for (int64_t i = 0; i < list.n; i++) {
+        list.v[i] = tpi_release_then(list.v[i], tpo_clone(list.v[i], TP_PRESERVE));
+        if (!list.v[i]) return drop(list);
+    }
+    return list;
+}
+
+tp_tensors tpi_compose_unsafe_chunk(tp_tensor *self, int64_t chunks, int64_t dim) {
+    return apart(self, tpi_compose_chunk(self, chunks, dim));
+}
+
+tp_tensors tpi_compose_unsafe_split(tp_tensor *self, int64_t split_size, int64_t dim) {
+    return apart(self, tpi_compose_split(self, split_size, dim));
+}
+
+tp_tensors tpi_compose_unsafe_split_sizes(tp_tensor *self, tp_ints split_sizes, int64_t dim) {
+    return apart(self, tpi_compose_split_sizes(self, split_sizes, dim));
+}
