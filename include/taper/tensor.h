@@ -215,4 +215,9 @@ static inline tp_operand tp_operand_long_cplx_(long double _Complex v) {
                          tp_operand_cplx_, tp_operand_long_cplx_))(x)
 /* clang-format on */
 #endif
+
+/* What TP_DEFAULTS gives. */
+#define TP_PRINT_DEFAULTS_                                                                                           \
+    .size = (int64_t)sizeof(tp_print_options), .precision = 4, .threshold = 1000, .edge_items = 3, .line_width = 80, \
+    .sci_mode = -1
 #endif
