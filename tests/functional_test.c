@@ -75,6 +75,22 @@ static void parameters_in_one_row(void **state) {
     }
 }
 
+/* A list that is released by hand inside of a scope is not released again at its end. */
+static void lists_released_in_a_scope(void **state) {
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        TP_SCOPE {
+            tp_tensors parts = tp_chunk(tp_ones(TP_INTS(6)), 3);
+            tp_tensor *kept = tp_retain(parts.v[1]);
+            tp_release_all(parts);
+            tp_tensor *others[] = {tp_zeros(TP_INTS(3)), tp_zeros(TP_INTS(5))};
+            assert_int_equal(tp_numel(others[0]) + tp_numel(others[1]), 8);
+            ASSERT_VALUES(kept, 1, 1);
+            tp_release(kept);
+        }
+    assert_true(tp_ok());
+}
+
 /* A network of a recurrent layer by itself, so that it has a parent. */
 static void quantized_recurrent_layers(void **state) {
     (void)state;
@@ -120,8 +136,8 @@ static void quantized_recurrent_layers(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(other_parameters), cmocka_unit_test(triplets),
-                                       cmocka_unit_test(parameters_in_one_row),
-                                       cmocka_unit_test(quantized_recurrent_layers)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_parameters), cmocka_unit_test(triplets), cmocka_unit_test(parameters_in_one_row),
+        cmocka_unit_test(lists_released_in_a_scope), cmocka_unit_test(quantized_recurrent_layers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

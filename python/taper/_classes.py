@@ -96,7 +96,10 @@ def _bound(name, function, names, defaults):
 
 
 def register(name, doc, members):
-    """What a shared library lists of a class."""
+    """What a shared library lists of a class. Files of torch.jit may hold instances of it from now on."""
+    from taper.serialization import add_safe_globals
+
+    add_safe_globals([_restore])
     _found[name] = ScriptClass(name, doc, members)
 
 

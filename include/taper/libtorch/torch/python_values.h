@@ -113,9 +113,25 @@ template <> struct value<Scalar> {
         return s.isBoolean() ? api().from_bool(s.toBool()) : api().from_int(s.toLong());
     }
 };
+/* PyTorch's number of a dtype, which operators and methods give; -1 for one that has none here. */
+constexpr ScalarType numbered_types[] = {ScalarType::Byte,         ScalarType::Char,          ScalarType::Short,
+                                         ScalarType::Int,          ScalarType::Long,          ScalarType::Half,
+                                         ScalarType::Float,        ScalarType::Double,        ScalarType::ComplexHalf,
+                                         ScalarType::ComplexFloat, ScalarType::ComplexDouble, ScalarType::Bool};
+constexpr int64_t bfloat16_number = 15;
+inline int64_t number_of(ScalarType type) {
+    for (size_t i = 0; i < std::size(numbered_types); i++)
+        if (numbered_types[i] == type) return static_cast<int64_t>(i);
+    return type == ScalarType::BFloat16 ? bfloat16_number : -1;
+}
 template <> struct value<ScalarType> {
     static ScalarType from(PyObject *o) {
         tp_dtype d;
+        if (api().kind(o) == TP_PYTHON_INT) {
+            const int64_t number = value<int64_t>::from(o);
+            if (number == bfloat16_number) return ScalarType::BFloat16;
+            if (number >= 0 && number < static_cast<int64_t>(std::size(numbered_types))) return numbered_types[number];
+        }
         if (!api().dtype(o, &d)) wrong("a dtype", o);
         return static_cast<ScalarType>(d);
     }
@@ -374,7 +390,9 @@ template <class F> class Callable : public CallableBase {
         if constexpr (std::is_void_v<R>) {
             f_(std::get<I>(values)...);
             return none();
-        } else
+        } else if constexpr (std::is_same_v<std::decay_t<R>, ScalarType>) /* a number, as operators have it */
+            return value<int64_t>::to(number_of(f_(std::get<I>(values)...)));
+        else
             return value<std::decay_t<R>>::to(f_(std::get<I>(values)...));
     }
     F f_;
