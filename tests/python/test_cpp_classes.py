@@ -37,7 +37,7 @@ struct Stack : torch::CustomClassHolder {
     }
     int64_t size() const { return static_cast<int64_t>(items.size()); }
     at::ScalarType kind(at::ScalarType of) const { return of == at::kInt ? at::kBFloat16 : of; }
-    at::Tensor nothing() const { return at::from_blob(nullptr, {2, 0}, at::kLong).clone(); }
+    at::Tensor empty() const { return at::from_blob(nullptr, {2, 0}, at::kLong).clone(); }
     c10::intrusive_ptr<Stack> clone() const { return c10::make_intrusive<Stack>(items); }
 };
 struct Scale : torch::CustomClassHolder {
@@ -80,7 +80,7 @@ TORCH_LIBRARY(cpp_classes_test, m) {
         .def("pop", &Stack::pop)
         .def("size", &Stack::size)
         .def("kind", &Stack::kind)
-        .def("nothing", &Stack::nothing)
+        .def("empty", &Stack::empty)
         .def("clone", &Stack::clone)
         .def("__len__", &Stack::size)
         .def("take", [](const c10::intrusive_ptr<Stack> &self, int64_t n, bool back) {
@@ -154,7 +154,7 @@ def test_methods_and_properties(ops):
     assert stack.take(0) == "a" and stack.take(1, True) == "z" and stack.take(n=1, back=True) == "z"
     assert Stack.joined(stack, stack.clone()).items == ["a", "z", "a", "z"]
     assert [stack.kind(torch.int16), stack.kind(torch.int32), stack.kind(6)] == [2, 15, 6]  # PyTorch's numbers
-    assert stack.nothing().shape == (2, 0)
+    assert stack.empty().shape == (2, 0)
     scale = torch.classes.cpp_classes_test.Scale(torch.tensor([2.0]))
     assert scale.apply(torch.tensor([3.0])).tolist() == [6.5]
 

@@ -551,15 +551,6 @@ inline Tensor tensor(std::initializer_list<TensorData> data, const TensorOptions
     return TensorData(data).make(options);
 }
 
-namespace detail {
-/* A tensor of no elements may lie nowhere: an empty vector's data() is NULL. */
-inline void *blob(void *data, IntArrayRef sizes) {
-    static char nothing = 0;
-    for (int64_t size : sizes)
-        if (!size && !data) return &nothing;
-    return data;
-}
-} // namespace detail
 /* A tensor over the caller's memory; deleter(data) is called when the last view is gone. */
 template <class D, class = std::enable_if_t<std::is_invocable_v<D, void *>>>
 inline Tensor from_blob(void *data, IntArrayRef sizes, OptionalIntArrayRef strides, D deleter,
@@ -570,7 +561,7 @@ inline Tensor from_blob(void *data, IntArrayRef sizes, OptionalIntArrayRef strid
     };
     auto *kept = new Kept{std::move(deleter), data};
     tp_tensor *t = tp_over_data(
-        detail::blob(data, sizes), options.has_dtype() ? options.c_dtype() : tp_default_dtype(), detail::c_ints(sizes),
+        data, options.has_dtype() ? options.c_dtype() : tp_default_dtype(), detail::c_ints(sizes),
         detail::c_some_ints(strides),
         [](void *context) {
             auto *k = static_cast<Kept *>(context);
@@ -586,14 +577,12 @@ inline Tensor from_blob(void *data, IntArrayRef sizes, D deleter, const TensorOp
     return from_blob(data, sizes, std::nullopt, std::move(deleter), options);
 }
 inline Tensor from_blob(void *data, IntArrayRef sizes, IntArrayRef strides, const TensorOptions &options = {}) {
-    return detail::made(tp_over_data(detail::blob(data, sizes),
-                                     options.has_dtype() ? options.c_dtype() : tp_default_dtype(),
+    return detail::made(tp_over_data(data, options.has_dtype() ? options.c_dtype() : tp_default_dtype(),
                                      detail::c_ints(sizes), detail::c_ints(strides), nullptr, nullptr),
                         options);
 }
 inline Tensor from_blob(void *data, IntArrayRef sizes, const TensorOptions &options = {}) {
-    return detail::made(tp_over_data(detail::blob(data, sizes),
-                                     options.has_dtype() ? options.c_dtype() : tp_default_dtype(),
+    return detail::made(tp_over_data(data, options.has_dtype() ? options.c_dtype() : tp_default_dtype(),
                                      detail::c_ints(sizes), tp_no_ints(), nullptr, nullptr),
                         options);
 }
