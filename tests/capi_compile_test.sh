@@ -8,6 +8,28 @@ libraries="-L$TAPER_BUILD_DIR -Wl,-rpath,$TAPER_BUILD_DIR -ltaper"
 there() { command -v "$1" > /dev/null; }
 fail() { echo "$1"; exit 1; }
 
+# Every options struct of the headers has its TP_DEFAULTS, with the struct's size.
+options=$(cat "$TAPER_SOURCE_DIR"/include/taper/*.h "$TAPER_BUILD_DIR"/generated/include/taper/*.h |
+    sed -n 's/^typedef struct tp_\([A-Za-z0-9_]*\)_options {$/\1/p')
+[[ $(wc -w <<< "$options") -gt 500 ]] || fail "only $(wc -w <<< "$options") options structs"
+{
+    echo '#include <taper/taper.h>'
+    echo 'int main(void) {'
+    for name in $options; do
+        echo "    { tp_${name}_options o = TP_DEFAULTS(${name^^}); if (o.size != (int64_t)sizeof o) return 1; }"
+    done
+    echo '    tp_sum_options sum = TP_DEFAULTS(SUM);'
+    echo '    tp_nn_conv2d_options conv = TP_DEFAULTS(NN_CONV2D);'
+    echo '    conv.bias = false;'
+    echo '    tp_module *m = tp_nn_conv2d_with(1, 2, TP_INTS(3), &conv);'
+    echo '    tp_tensor *total = tp_sum_with(tp_ones(TP_INTS(2, 3)), &sum);'
+    echo '    return tp_module_parameters(m).n != 1 || tp_item(total) != 6 || sum.keepdim || !!tp_error();'
+    echo '}'
+} > "$work/defaults.c"
+${CC:-gcc} -std=c11 -Wall -Wextra -Werror -I "$TAPER_SOURCE_DIR/include" -I "$TAPER_BUILD_DIR/generated/include" \
+    "$work/defaults.c" -o "$work/defaults" $libraries
+"$work/defaults" || fail "a default of options"
+
 # Headers of a project, and of the system, in whose macros compilers do not warn.
 for include in -I -isystem; do
     headers="$include $TAPER_SOURCE_DIR/include $include $TAPER_BUILD_DIR/generated/include"

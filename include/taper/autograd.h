@@ -229,4 +229,7 @@ TP_API void tp_set_opaque_handler(
     tp_opaque_fn handler); /* of the process; NULL: none, and the tape computes with the tensors as they are */
 
 TP_END
+
+/* What TP_DEFAULTS gives. */
+#define TP_GRAD_DEFAULTS_ .size = (int64_t)sizeof(tp_grad_options)
 #endif

@@ -65,8 +65,8 @@ class tp_struct_size {
             TP_QUIET_SIDE_EFFECTS_ const type tp_o_ = {defaults, __VA_ARGS__};               \
         _Pragma("GCC diagnostic pop") call;                                                  \
     })
-/* The defaults of an optimiser's options, and of options written by hand, to begin a struct with that is passed to the
- * function `_with`: tp_adam_options o = TP_DEFAULTS(ADAM). In C++ a new struct has them by itself. */
+/* The defaults of any options, by the struct's name in capitals, to begin one with that the function `_with` takes:
+ * tp_adam_options o = TP_DEFAULTS(ADAM). In C++ a new struct has them by itself. */
 #define TP_DEFAULTS(NAME) \
     { TP_##NAME##_DEFAULTS_ }
 #endif

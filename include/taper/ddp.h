@@ -82,4 +82,7 @@ TP_API int64_t tp_reducer_buckets(const tp_reducer *reducer);
 TP_API tp_tensor *tp_reducer_bucket(const tp_reducer *reducer, int64_t bucket, tp_ints *parameters);
 
 TP_END
+
+/* What TP_DEFAULTS gives. */
+#define TP_REDUCER_DEFAULTS_ .size = (int64_t)sizeof(tp_reducer_options)
 #endif

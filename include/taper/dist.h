@@ -93,8 +93,7 @@ typedef struct tp_dist_init_options {
 } tp_dist_init_options;
 TP_API bool tp_dist_init_with(const tp_dist_init_options *options); /* options may be NULL */
 #ifndef __cplusplus
-#define TP_DIST_DEFAULTS_ .size = (int64_t)sizeof(tp_dist_init_options), .stall = 0
-#define tp_dist_init(...) TP_WITH_(tp_dist_init_options, tp_dist_init_with(&tp_o_), TP_DIST_DEFAULTS_, __VA_ARGS__)
+#define tp_dist_init(...) TP_WITH_(tp_dist_init_options, tp_dist_init_with(&tp_o_), TP_DIST_INIT_DEFAULTS_, __VA_ARGS__)
 #else
 static inline bool tp_dist_init(const tp_dist_init_options &options = tp_dist_init_options()) {
     return tp_dist_init_with(&options);
@@ -179,4 +178,7 @@ TP_API void tp_dist_tell_failure(const char *reason);
 TP_API bool tp_preempted(void);
 
 TP_END
+
+/* What TP_DEFAULTS gives. */
+#define TP_DIST_INIT_DEFAULTS_ .size = (int64_t)sizeof(tp_dist_init_options), .stall = 0
 #endif

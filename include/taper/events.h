@@ -181,4 +181,10 @@ TP_API int64_t tp_event_file_damaged(const tp_event_file *f); /* records with wr
 TP_API void tp_event_file_close(tp_event_file *f);            /* NULL is fine */
 
 TP_END
+
+/* What TP_DEFAULTS gives. */
+#define TP_EVENTS_DEFAULTS_            .size = (int64_t)sizeof(tp_events_options)
+#define TP_SUMMARY_SCALAR_DEFAULTS_    .size = (int64_t)sizeof(tp_summary_scalar_options)
+#define TP_SUMMARY_HISTOGRAM_DEFAULTS_ .size = (int64_t)sizeof(tp_summary_histogram_options)
+#define TP_SUMMARY_IMAGE_DEFAULTS_     .size = (int64_t)sizeof(tp_summary_image_options)
 #endif

@@ -11,6 +11,11 @@ TP_BEGIN
  * gradients flow to them. The module is as before afterwards. */
 TP_API tp_tensor *tp_functional_call(tp_module *m, int64_t n, const char *const *names, tp_tensor *const *tensors,
                                      tp_tensor *input);
+/* All elements of the parameters in one row, one after the other; gradients flow back. */
+TP_API tp_tensor *tp_parameters_to_vector(tp_tensors parameters);
+/* The row's elements into the parameters, which keep their shapes. The row must have as many; otherwise nothing is
+ * changed. */
+TP_API bool tp_vector_to_parameters(tp_tensor *vector, tp_tensors parameters);
 /* max(distance(anchor, positive) - distance(anchor, negative) + margin, 0). `distance` gets a list of two and gives a
  * number for each row; NULL: tp_pairwise_distance. swap: the negative's distance to the positive counts if it is less.
  * reduction: "mean", "sum" or "none". */

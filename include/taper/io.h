@@ -185,4 +185,7 @@ TP_API tp_storage *tp_storage_from_file(const char *path, bool shared, int64_t b
 TP_API bool tp_write_pieces(const char *path, int64_t n, const void *const *pieces, const int64_t *bytes);
 
 TP_END
+
+/* What TP_DEFAULTS gives. */
+#define TP_FILE_DEFAULTS_ .size = (int64_t)sizeof(tp_file_options)
 #endif

@@ -96,4 +96,7 @@ TP_API int64_t tp_range_begin(const char *name);
 TP_API void tp_range_end(int64_t range);
 
 TP_END
+
+/* What TP_DEFAULTS gives. */
+#define TP_PROFILE_DEFAULTS_ .size = (int64_t)sizeof(tp_profile_options)
 #endif

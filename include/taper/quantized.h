@@ -1,7 +1,7 @@
 /* Numbers in eight bits: value = scale * (number - zero_point). As PyTorch's quantize_per_tensor, and its dynamic
- * quantization of linear layers.
+ * quantization of linear and recurrent layers.
  *
- *     tp_quantize_dynamic(net);              // every Linear keeps its weight in int8 from now on
+ *     tp_quantize_dynamic(net);              // every Linear, LSTM and GRU keeps its weights in int8 from now on
  *     tp_tensor *y = tp_forward(net, x);     // inputs are rounded by what each call brings
  */
 #ifndef TAPER_QUANTIZED_H
@@ -24,8 +24,11 @@ TP_API tp_tensor *tp_fake_quantize_per_tensor_affine(tp_tensor *self, double sca
 /* A module that computes what a Linear does with its weight in int8: buffers "weight" (int8) and "scale", and "bias".
  * The caller's; the layer stays as it is. */
 TP_API tp_module *tp_quantized_linear(const tp_module *linear);
-/* Puts such modules in the place of all Linear layers below m; how many, or -1 on failure. The network is for
- * inference then: it has no gradient to those weights. */
+/* The same of an LSTM or a GRU: each weight is a buffer in int8 with its scale behind it ("weight_ih_l0_scale"), and is
+ * turned back when the module runs; inputs and states stay floats, and there is no dropout. */
+TP_API tp_module *tp_quantized_recurrent(const tp_module *recurrent);
+/* Puts such modules in the place of all Linear, LSTM and GRU layers below m; how many, or -1 on failure. The network is
+ * for inference then: it has no gradient to those weights. */
 TP_API int64_t tp_quantize_dynamic(tp_module *m);
 
 TP_END

@@ -41,7 +41,7 @@ TP_API tp_tensor *tp_retain(tp_tensor *t); /* one more reference, the caller's, 
 /* what a call has just handed out becomes the caller's, scope or not; returns t */
 TP_API tp_tensor *tp_own(tp_tensor *t);
 TP_API void tp_release(tp_tensor *t);        /* gives back a reference that the caller owns; NULL is fine */
-TP_API void tp_release_all(tp_tensors list); /* releases each tensor and the array, outside of scopes */
+TP_API void tp_release_all(tp_tensors list); /* releases each tensor and the array; the scope has them no more */
 TP_API tp_tensors tp_list(int64_t n,
                           tp_tensor *const *tensors); /* a borrowed list for calls like tp_cat: takes no references */
 /* TP_LIST(a, b): a list for a call, made from left to right. */
@@ -215,4 +215,9 @@ static inline tp_operand tp_operand_long_cplx_(long double _Complex v) {
                          tp_operand_cplx_, tp_operand_long_cplx_))(x)
 /* clang-format on */
 #endif
+
+/* What TP_DEFAULTS gives. */
+#define TP_PRINT_DEFAULTS_                                                                                           \
+    .size = (int64_t)sizeof(tp_print_options), .precision = 4, .threshold = 1000, .edge_items = 3, .line_width = 80, \
+    .sci_mode = -1
 #endif

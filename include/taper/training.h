@@ -11,7 +11,7 @@
  *
  * The file is PyTorch's: torch.load gives a dict whose "model", "optimizer", "lr_scheduler" and "scaler" go into
  * load_state_dict, and files that a Python program wrote with these names are read. It is written beside the old one,
- * checksummed, synced and renamed. */
+ * checksummed, synced and renamed. Save after a test, not before it: other loaders draw random numbers, too. */
 #ifndef TAPER_TRAINING_H
 #define TAPER_TRAINING_H
 #include <taper/data.h>

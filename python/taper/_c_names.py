@@ -28,10 +28,6 @@ def _is_torch_function_mode_enabled():
     return bool(_modes.stack)
 
 
-class ScriptObject:
-    """An object of a class that C++ registered with TorchScript; nothing is one here."""
-
-
 def _is_tracing():
     from taper.jit import is_tracing
 

@@ -47,6 +47,50 @@ tp_tensor *tp_functional_call(tp_module *m, int64_t n, const char *const *names,
     return made;
 }
 
+/* ---- Parameters in one row ---- */
+tp_tensor *tp_parameters_to_vector(tp_tensors parameters) {
+    if (!tpi_list_there(parameters.v, parameters.n, __func__, "parameters")) return NULL;
+    if (!parameters.n)
+        return tpi_fail(TP_ERR_VALUE,
+                        "tp_parameters_to_vector: argument 'parameters': expected one at least, got none");
+    for (int64_t i = 0; i < parameters.n; i++)
+        if (!tpi_is_tensor(parameters.v[i], "parameters")) return NULL;
+    tp_tensor **rows = tpi_malloc((size_t)parameters.n * sizeof *rows), *made = NULL;
+    if (!rows) return NULL;
+    TP_SCOPE {
+        for (int64_t i = 0; i < parameters.n; i++) rows[i] = tp_reshape(parameters.v[i], TP_INTS(-1));
+        made = tp_keep(tp_cat(tp_list(parameters.n, rows)));
+    }
+    tpi_mfree(rows);
+    return made;
+}
+
+bool tp_vector_to_parameters(tp_tensor *vector, tp_tensors parameters) {
+    TPI_STOP_ON_ERROR(false);
+    if (!tpi_is_tensor(vector, "vector") || !tpi_list_there(parameters.v, parameters.n, __func__, "parameters"))
+        return false;
+    int64_t all = 0, at = 0;
+    for (int64_t i = 0; i < parameters.n; i++) {
+        if (!tpi_is_tensor(parameters.v[i], "parameters")) return false;
+        all += tp_numel(parameters.v[i]);
+    }
+    if (tp_ndim(vector) != 1 || tp_numel(vector) != all)
+        return tpi_refuse(
+            TP_ERR_VALUE,
+            "tp_vector_to_parameters: argument 'vector': expected one dim of %lld elements, got %lld dims "
+            "and %lld elements",
+            (long long)all, (long long)tp_ndim(vector), (long long)tp_numel(vector));
+    TP_SCOPE
+        TP_NO_GRAD {
+            for (int64_t i = 0; i < parameters.n; i++) {
+                tp_tensor *p = parameters.v[i];
+                tp_copy_(p, tp_view_as(tp_narrow(vector, 0, at, tp_numel(p)), p));
+                at += tp_numel(p);
+            }
+        }
+    return tp_ok();
+}
+
 static tp_tensor *apart(tp_segment_fn distance, void *context, tp_tensor *a, tp_tensor *b) {
     return distance ? distance(TP_LIST(a, b), context) : tp_pairwise_distance(a, b);
 }

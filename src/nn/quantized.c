@@ -1,8 +1,10 @@
-/* Numbers in eight bits, and linear layers that keep their weights so. The formulas are those of
+/* Numbers in eight bits, and linear and recurrent layers that keep their weights so. The formulas are those of
  * python/taper/_quantized.py and taper.ao.nn.quantized.dynamic, over the same operators. */
 #include "autograd/glue.h"
+#include "base/memory.h"
 #include "nn/layer.h"
 #include <math.h>
+#include <stdio.h>
 #include <taper/ops.h>
 #include <taper/quantized.h>
 
@@ -113,6 +115,16 @@ static const tpi_layer quantized = {.name = "DynamicQuantizedLinear", .call = fo
 
 static bool is_linear(const tp_module *m) { return m->layer && !strcmp(m->layer->name, "Linear"); }
 
+/* A weight in eight bits, symmetric about zero, and its scale, as buffers of m. */
+static bool hold_weight(tp_module *m, const char *name, const char *scale_name, tp_tensor *weight) {
+    tp_tensor *floats = tp_to(tp_detach(weight), .dtype = TP_FLOAT32);
+    double scale = fmax(tp_item(tp_max(tp_abs(floats))) / 127.5, least_scale);
+    tp_tensor *numbers = tp_ok() ? tp_quantize_per_tensor(floats, scale, 0, TP_INT8) : NULL;
+    tp_tensor *kept = tp_full(tp_ints_view(NULL, 0), tp_float(scale), .dtype = TP_FLOAT64);
+    return numbers && kept && tp_module_add_buffer(m, name, numbers, true) &&
+           tp_module_add_buffer(m, scale_name, kept, true);
+}
+
 tp_module *tp_quantized_linear(const tp_module *linear) {
     if (!TPI_HANDLE_GIVEN(linear, "a module")) return NULL;
     if (!is_linear(linear))
@@ -121,14 +133,86 @@ tp_module *tp_quantized_linear(const tp_module *linear) {
     tp_module *from = (tp_module *)(uintptr_t)linear, *m = tpi_module_of(&quantized);
     bool fine = m != NULL;
     TP_SCOPE {
-        tp_tensor *weight = tp_to(tp_detach(tp_module_tensor(from, "weight")), .dtype = TP_FLOAT32);
         tp_tensor *bias = tpi_find_module_slot(from, "bias")->tensor;
-        double scale = fmax(tp_item(tp_max(tp_abs(weight))) / 127.5, least_scale);
-        tp_tensor *numbers = tp_quantize_per_tensor(weight, scale, 0, TP_INT8);
-        tp_tensor *kept = tp_full(tp_ints_view(NULL, 0), tp_float(scale), .dtype = TP_FLOAT64);
-        fine = fine && numbers && kept && tp_module_add_buffer(m, "weight", numbers, true) &&
-               tp_module_add_buffer(m, "scale", kept, true) &&
+        fine = fine && hold_weight(m, "weight", "scale", tp_module_tensor(from, "weight")) &&
                tp_module_add_buffer(m, "bias", bias ? tp_clone(tp_detach(bias)) : NULL, true);
+    }
+    if (fine && tp_ok()) return m;
+    tp_module_release(m);
+    return NULL;
+}
+
+/* ---- Recurrent layers ---- */
+/* The module has the layer's attributes, and for each of its weights a buffer of the same name in int8 and one
+ * NAME_scale; biases are kept as they are. Its context is the layer's own table. */
+
+static bool is_scale_of(const tp_module *m, int64_t i) { /* it stands behind its weight */
+    return i > 0 && m->slots[i - 1].tensor && tp_dtype_of(m->slots[i - 1].tensor) == TP_INT8;
+}
+
+/* The layer with its weights turned back: a module for this call alone, as other threads may call m, too. */
+static bool run_recurrent(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
+    tpi_module_slot *slots = tpi_malloc((size_t)(m->nslots + 1) * sizeof *slots);
+    if (!slots) return false;
+    tp_module whole = *m;
+    whole.layer = m->context;
+    whole.slots = slots;
+    whole.nslots = 0;
+    whole.training = false;
+    bool fine = true;
+    for (int64_t i = 0; i < m->nslots && fine; i++) {
+        if (is_scale_of(m, i)) continue;
+        tpi_module_slot *slot = &slots[whole.nslots++];
+        *slot = m->slots[i];
+        if (slot->tensor && tp_dtype_of(slot->tensor) == TP_INT8) {
+            slot->tensor = tp_dequantize(slot->tensor, tp_item(m->slots[i + 1].tensor), 0);
+            fine = slot->tensor != NULL;
+        }
+    }
+    fine = fine && whole.layer->call(&whole, nargs, args, nresults, results);
+    tpi_mfree(slots);
+    return fine;
+}
+static bool forward_recurrent(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
+    bool fine = false;
+    TP_SCOPE
+        fine = run_recurrent(m, nargs, args, nresults, results);
+    return fine;
+}
+static const tpi_layer quantized_lstm = {.name = "DynamicQuantizedLSTM", .call = forward_recurrent};
+static const tpi_layer quantized_gru = {.name = "DynamicQuantizedGRU", .call = forward_recurrent};
+
+/* The table for such a layer in eight bits; NULL: it is no LSTM and no GRU. */
+static const tpi_layer *quantized_form(const tp_module *m) {
+    if (!m->layer || !m->layer->call) return NULL;
+    if (!strcmp(m->layer->name, "LSTM")) return &quantized_lstm;
+    return !strcmp(m->layer->name, "GRU") ? &quantized_gru : NULL;
+}
+
+tp_module *tp_quantized_recurrent(const tp_module *recurrent) {
+    if (!TPI_HANDLE_GIVEN(recurrent, "a module")) return NULL;
+    const tpi_layer *form = quantized_form(recurrent);
+    if (!form)
+        return tpi_fail(TP_ERR_TYPE,
+                        "tp_quantized_recurrent: argument 'recurrent': expected an LSTM or a GRU, got a %s",
+                        tp_module_name(recurrent));
+    tp_module *m = tpi_module_of(form);
+    if (!m) return NULL;
+    m->context = (void *)(uintptr_t)recurrent->layer;
+    bool fine = true;
+    for (int64_t i = 0; i < recurrent->nattributes && fine; i++)
+        fine = tpi_module_set(m, recurrent->attributes[i].name, recurrent->attributes[i].value);
+    TP_SCOPE {
+        for (int64_t i = 0; i < recurrent->nslots && fine; i++) {
+            const tpi_module_slot *slot = &recurrent->slots[i];
+            char scale_name[64];
+            snprintf(scale_name, sizeof scale_name, "%s_scale", slot->name);
+            if (slot->tensor && !strncmp(slot->name, "weight", 6))
+                fine = hold_weight(m, slot->name, scale_name, slot->tensor);
+            else
+                fine =
+                    tp_module_add_buffer(m, slot->name, slot->tensor ? tp_clone(tp_detach(slot->tensor)) : NULL, true);
+        }
     }
     if (fine && tp_ok()) return m;
     tp_module_release(m);
@@ -141,8 +225,8 @@ int64_t tp_quantize_dynamic(tp_module *m) {
     for (int64_t i = 0; i < m->nchildren; i++) {
         tp_module *child = m->children[i].module;
         int64_t below = 0;
-        if (is_linear(child)) {
-            tp_module *made = tp_quantized_linear(child);
+        if (is_linear(child) || quantized_form(child)) {
+            tp_module *made = is_linear(child) ? tp_quantized_linear(child) : tp_quantized_recurrent(child);
             if (!made || !tp_module_add(m, m->children[i].name, made)) return -1;
             below = 1;
         } else {

@@ -180,14 +180,24 @@ tp_tensor *tp_own(tp_tensor *t) {
     return t;
 }
 
-void tpi_scope_remove(tp_tensor *t) {
+/* Does the innermost scope own it, and does no more? */
+static bool remove_entry(uintptr_t ref) {
     struct scopes *s = scopes;
-    if (!t || lost || !in_scope(s)) return;
+    if (lost || !in_scope(s)) return false;
     int64_t mark = s->marks[s->depth - 1], at = s->count - 1;
-    while (at >= mark && s->refs[at] != (uintptr_t)t) at--;
-    if (at < mark) return;
+    while (at >= mark && s->refs[at] != ref) at--;
+    if (at < mark) return false;
     drop_entry(s, at);
-    taken_out(t);
+    return true;
+}
+
+void tpi_scope_remove(tp_tensor *t) {
+    if (t && remove_entry((uintptr_t)t)) taken_out(t);
+}
+void tpi_scope_remove_list(tp_tensors list) {
+    if (!list.v) return;
+    for (int64_t i = 0; i < list.n; i++) tpi_scope_remove(list.v[i]);
+    remove_entry((uintptr_t)list.v + 1);
 }
 
 bool tpi_scopes_forget(tp_tensor *t) {

@@ -147,7 +147,10 @@ void tpi_release_list(tp_tensors list) {
     tpi_mfree(list.v);
 }
 
-void tp_release_all(tp_tensors list) { tpi_release_list(list); }
+void tp_release_all(tp_tensors list) {
+    tpi_scope_remove_list(list);
+    tpi_release_list(list);
+}
 tp_tensors tp_list(int64_t n, tp_tensor *const *tensors) { return (tp_tensors){(tp_tensor **)(uintptr_t)tensors, n}; }
 
 /* ---- Making ---- */

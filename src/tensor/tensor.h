@@ -182,6 +182,7 @@ tp_tensors tpi_list_to_scope(tp_tensors list);
 /* Takes t out of the innermost scope, if it is there, for the caller to own, whatever scopes enclose that one: what a
  * callback of the user's returns, made in a scope or not, becomes the caller's. */
 void tpi_scope_remove(tp_tensor *t);
+void tpi_scope_remove_list(tp_tensors list); /* the list, and each tensor of it */
 /* t dies while scopes hold it: takes it out of this thread's. False and an error if another thread's scope has it. */
 bool tpi_scopes_forget(tp_tensor *t);
 #endif

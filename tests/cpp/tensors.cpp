@@ -187,6 +187,50 @@ static void loaders() {
     EXPECT(thrown);
 }
 
+/* The weights after so many epochs, from where the file stopped if there is one. */
+static Tensor trained(int64_t epochs, bool resume) {
+    manual_seed(3);
+    nn::Sequential net{nn::Linear(1, 4), nn::Dropout(0.5), nn::Linear(4, 1)};
+    optim::Adam adam(net->parameters(), optim::AdamOptions(0.05));
+    optim::StepLR schedule(adam, 1, 0.5);
+    optim::ReduceLROnPlateauScheduler plateau(adam, optim::ReduceLROnPlateauScheduler::min, 0.1f, 0);
+    auto loader = data::make_data_loader<data::samplers::RandomSampler>(Squares().map(data::transforms::Stack<>()), 4);
+    Training state;
+    state.add("model", net).add("optimizer", adam).add("schedule", schedule).add("plateau", plateau);
+    if (resume) state.load("cpp_test_training.pt");
+    while (state.epoch < epochs) {
+        for (auto &batch : *loader) {
+            adam.zero_grad();
+            mse_loss(net->forward(batch.data.view({-1, 1})).view({-1}), batch.target.to(kFloat).view({-1})).backward();
+            adam.step();
+            state.step++;
+        }
+        schedule.step();
+        plateau.step(static_cast<float>(state.epoch)); // worse and worse
+        state.epoch++;
+        state.save("cpp_test_training.pt");
+    }
+    EXPECT(state.step == 3 * epochs);
+    return nn::utils::parameters_to_vector(net->parameters());
+}
+static void trainings() {
+    const Tensor whole = trained(4, false);
+    trained(2, false);
+    EXPECT(equal(trained(4, true), whole));
+    EXPECT(!equal(trained(5, true), whole));
+    nn::Sequential other{nn::Linear(2, 2)};
+    Training state;
+    state.add("other", other);
+    bool refused = false;
+    try {
+        state.load("cpp_test_training.pt");
+    } catch (const Error &e) {
+        refused = std::string(e.what()).find("other.0.weight") != std::string::npos;
+    }
+    EXPECT(refused);
+    std::remove("cpp_test_training.pt");
+}
+
 static void process_groups() { // of this process alone
     EXPECT(tp_dist_init());
     c10d::ProcessGroup group;
@@ -218,6 +262,7 @@ int main() {
     modules();
     order();
     loaders();
+    trainings();
     process_groups();
     return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -90,6 +90,15 @@ static void write_options(text *t, const op *o) {
     put(t, "    TP_OPTIONS_GUARD_\n} tp_%s_options;\n", o->cname);
 }
 
+/* TP_SUM_DEFAULTS_, which TP_DEFAULTS(SUM) gives to programs. At the end of a header, all of them. */
+void write_defaults(text *t, const op *o) {
+    if (!has_options(o)) return;
+    put(t, "#define TP_%s_DEFAULTS_ .size = (int64_t)sizeof(tp_%s_options)", upper(o->cname), o->cname);
+    for (int i = 0; i < o->nargs; i++)
+        if (o->args[i].fallback) put(t, ", .%s = %s", member(&o->args[i]), public_default(&o->args[i]));
+    put(t, "\n");
+}
+
 static void write_c_macro(text *t, const op *o, form f) {
     if (!needs_macro(o, f)) return;
     text required = {0}, passed = {0};
@@ -114,19 +123,16 @@ static void write_c_macro(text *t, const op *o, form f) {
         put(t, "#define %s(%s) %s(%s)\n", name, required.s, symbol(o, f), passed.s);
         return;
     }
-    text defaults = {0};
-    put(&defaults, ".size = (int64_t)sizeof(tp_%s_options)", o->cname);
-    for (int i = 0; i < o->nargs; i++)
-        if (o->args[i].fallback) put(&defaults, ", .%s = %s", member(&o->args[i]), public_default(&o->args[i]));
+    char *defaults = format("TP_%s_DEFAULTS_", upper(o->cname));
     if (!n) { /* options alone, so that tp_nn_relu() will do */
         put(t, "#define %s(...) TP_WITH_(tp_%s_options, %s(&tp_o_), %s, __VA_ARGS__)\n", name, o->cname, symbol(o, f),
-            defaults.s);
+            defaults);
         return;
     }
     char *inner = format("TPO_%s_", upper(name + 3));
     put(t, "#define %s(...) %s(__VA_ARGS__, )\n", name, inner);
     put(t, "#define %s(%s%s...) TP_WITH_(tp_%s_options, %s(%s%s&tp_o_), %s, __VA_ARGS__)\n", inner, required.s,
-        n ? ", " : "", o->cname, symbol(o, f), passed.s, n ? ", " : "", defaults.s);
+        n ? ", " : "", o->cname, symbol(o, f), passed.s, n ? ", " : "", defaults);
 }
 
 static void write_cpp(text *t, const op *o, form f) {
@@ -195,6 +201,9 @@ text write_family_header(const char *family) {
     put(&t, "\nTP_END\n\n#ifdef __cplusplus\n");
     for (int i = 0; i < nops; i++)
         if (!strcmp(ops[i]->family, family) && !ops[i]->internal) each_form(ops[i], write_cpp, &t);
+    put(&t, "#else\n/* What TP_DEFAULTS gives. */\n");
+    for (int i = 0; i < nops; i++)
+        if (!strcmp(ops[i]->family, family) && !ops[i]->internal) write_defaults(&t, ops[i]);
     put(&t, "#endif\n#endif\n");
     return t;
 }

@@ -8,6 +8,7 @@ void write_wrappers(text *t, const char *family);
 /* Layers' constructors: their options, declaration and macro; the C++ face; what they begin with. */
 void write_constructor_header(text *t, const op *o);
 void write_constructor_cpp(text *t, const op *o);
+void write_defaults(text *t, const op *o);
 char *constructor_declaration(const op *o);
 char *constructor_argument(const arg *a);
 /* A condition in C: the arguments can be looked at (src/tensor/check_arguments.h). */

@@ -377,7 +377,7 @@ text write_layer_declarations(void) {
 }
 
 text write_layer_header(void) {
-    text t = {0}, cpp = {0};
+    text t = {0}, cpp = {0}, defaults = {0};
     put(&t,
         "/* Layers. Written by opgen from tables/layers: do not edit. docs/layers.md lists them. */\n#ifndef "
         "TAPER_LAYERS_H\n#define TAPER_LAYERS_H\n#include <taper/nn.h>\n#include <taper/ops_options.h>\n\nTP_BEGIN\n");
@@ -389,7 +389,9 @@ text write_layer_header(void) {
         put(&t, "\n/* %s: %s */\n", l->name, l->doc);
         write_constructor_header(&t, o);
         write_constructor_cpp(&cpp, o);
+        write_defaults(&defaults, o);
     }
-    put(&t, "\nTP_END\n\n#ifdef __cplusplus\n%s#endif\n#endif\n", cpp.s);
+    put(&t, "\nTP_END\n\n#ifdef __cplusplus\n%s#else\n/* What TP_DEFAULTS gives. */\n%s#endif\n#endif\n", cpp.s,
+        defaults.s);
     return t;
 }

@@ -161,6 +161,8 @@ template <class T> class ArrayRef {
 
     constexpr const T *begin() const { return data_; }
     constexpr const T *end() const { return data_ + size_; }
+    constexpr const T *cbegin() const { return begin(); }
+    constexpr const T *cend() const { return end(); }
     constexpr const T *data() const { return data_; }
     constexpr size_t size() const { return size_; }
     constexpr bool empty() const { return !size_; }
@@ -416,6 +418,22 @@ struct BFloat16 {
     inline T operator-(T a, int64_t b) { return T(float(a) - static_cast<float>(b)); } \
     inline T operator*(T a, int64_t b) { return T(float(a) * static_cast<float>(b)); } \
     inline T operator/(T a, int64_t b) { return T(float(a) / static_cast<float>(b)); } \
+    inline double operator+(T a, double b) { return double(float(a)) + b; }            \
+    inline double operator+(double a, T b) { return a + double(float(b)); }            \
+    inline T operator+(int a, T b) { return T(static_cast<float>(a) + float(b)); }     \
+    inline T operator+(int64_t a, T b) { return T(static_cast<float>(a) + float(b)); } \
+    inline double operator-(T a, double b) { return double(float(a)) - b; }            \
+    inline double operator-(double a, T b) { return a - double(float(b)); }            \
+    inline T operator-(int a, T b) { return T(static_cast<float>(a) - float(b)); }     \
+    inline T operator-(int64_t a, T b) { return T(static_cast<float>(a) - float(b)); } \
+    inline double operator*(T a, double b) { return double(float(a)) * b; }            \
+    inline double operator*(double a, T b) { return a * double(float(b)); }            \
+    inline T operator*(int a, T b) { return T(static_cast<float>(a) * float(b)); }     \
+    inline T operator*(int64_t a, T b) { return T(static_cast<float>(a) * float(b)); } \
+    inline double operator/(T a, double b) { return double(float(a)) / b; }            \
+    inline double operator/(double a, T b) { return a / double(float(b)); }            \
+    inline T operator/(int a, T b) { return T(static_cast<float>(a) / float(b)); }     \
+    inline T operator/(int64_t a, T b) { return T(static_cast<float>(a) / float(b)); } \
     inline std::ostream &operator<<(std::ostream &out, T a) { return out << float(a); }
 TAPER_16_BITS_(Half)
 TAPER_16_BITS_(BFloat16)

@@ -39,23 +39,19 @@ template <class... A> inline std::string check_text(const char *condition, const
         (void)told;                                               \
     } while (false)
 #define AT_WARN(...) TORCH_WARN(__VA_ARGS__)
-/* The condition, and the rest as a message. */
-#define TAPER_CHECK_WITH_(code, ...)  ::taper::detail::checked(code, TAPER_FIRST_TEXT_(__VA_ARGS__, ), __VA_ARGS__)
-#define TAPER_FIRST_TEXT_(first, ...) #first
-namespace taper {
-namespace detail {
-template <class C, class... A>
-inline void checked(tp_code code, const char *condition, const C &good, const A &...parts) {
-    if (__builtin_expect(!static_cast<bool>(good), 0)) raise(code, check_text(condition, parts...));
-}
-} // namespace detail
-} // namespace taper
+/* The condition, and the rest as a message, which is made where the condition fails alone. */
+#define TAPER_CHECK_WITH_(code, condition, ...)                                               \
+    if (__builtin_expect(!static_cast<bool>(condition), 0)) {                                 \
+        ::taper::detail::raise(code, ::taper::detail::check_text(#condition, ##__VA_ARGS__)); \
+    }
 
-#define C10_UNLIKELY(x)   __builtin_expect(static_cast<bool>(x), 0)
-#define C10_LIKELY(x)     __builtin_expect(static_cast<bool>(x), 1)
-#define C10_UNUSED        [[maybe_unused]]
-#define C10_NODISCARD     [[nodiscard]]
-#define C10_ALWAYS_INLINE inline __attribute__((always_inline))
+#define C10_UNLIKELY(x)     __builtin_expect(static_cast<bool>(x), 0)
+#define C10_LIKELY(x)       __builtin_expect(static_cast<bool>(x), 1)
+#define C10_UNUSED          [[maybe_unused]]
+#define C10_NODISCARD       [[nodiscard]]
+#define C10_ALWAYS_INLINE   inline __attribute__((always_inline))
+#define AT_MKL_ENABLED()    0
+#define AT_MKLDNN_ENABLED() 0
 #define C10_HOST_DEVICE
 #define C10_DEVICE
 #define C10_HOST

@@ -159,6 +159,9 @@ class LRScheduler {
         for (size_t i = 0; i < lrs.size(); i++) optimizer_.param_groups()[i].options().set_lr(lrs[i]);
         step_count_++;
     }
+    /* How many steps were taken. The rates themselves are the optimiser's. */
+    virtual void save(serialize::OutputArchive &archive) const;
+    virtual void load(serialize::InputArchive &archive);
 
   protected:
     virtual std::vector<double> get_lrs() = 0;
@@ -217,6 +220,8 @@ class ReduceLROnPlateauScheduler {
         waiting_ = cooldown_;
         bad_ = 0;
     }
+    void save(serialize::OutputArchive &archive) const;
+    void load(serialize::InputArchive &archive);
 
   private:
     bool is_better(double a) const {

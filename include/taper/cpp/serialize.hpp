@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <unistd.h>
 
@@ -204,6 +205,42 @@ inline void optim::Optimizer::load(serialize::InputArchive &archive) {
         }
 }
 
+inline void optim::LRScheduler::save(serialize::OutputArchive &archive) const {
+    archive.write("last_epoch", IValue(static_cast<int64_t>(step_count_)));
+}
+inline void optim::LRScheduler::load(serialize::InputArchive &archive) {
+    IValue v;
+    archive.read("last_epoch", v);
+    step_count_ = static_cast<unsigned>(v.toInt());
+}
+inline void optim::ReduceLROnPlateauScheduler::save(serialize::OutputArchive &archive) const {
+    archive.write("best", IValue(best_));
+    archive.write("num_bad_epochs", IValue(bad_));
+    archive.write("cooldown_counter", IValue(waiting_));
+}
+inline void optim::ReduceLROnPlateauScheduler::load(serialize::InputArchive &archive) {
+    IValue best, bad, waiting;
+    archive.read("best", best);
+    archive.read("num_bad_epochs", bad);
+    archive.read("cooldown_counter", waiting);
+    best_ = best.toScalar().toDouble();
+    bad_ = static_cast<int>(bad.toInt());
+    waiting_ = static_cast<int>(waiting.toInt());
+}
+template <class S>
+using when_schedule_ =
+    std::enable_if_t<std::is_base_of_v<optim::LRScheduler, S> || std::is_same_v<optim::ReduceLROnPlateauScheduler, S>>;
+template <class S, class = when_schedule_<S>>
+inline serialize::OutputArchive &operator<<(serialize::OutputArchive &a, const S &schedule) {
+    schedule.save(a);
+    return a;
+}
+template <class S, class = when_schedule_<S>>
+inline serialize::InputArchive &operator>>(serialize::InputArchive &a, S &schedule) {
+    schedule.load(a);
+    return a;
+}
+
 inline serialize::OutputArchive &operator<<(serialize::OutputArchive &a, const Tensor &t) {
     a.write("0", t);
     return a;
@@ -258,4 +295,77 @@ template <class T, class S, class... A> inline void load(T &value, S &&from, A &
     archive.load_from(std::forward<S>(from), std::forward<A>(device)...);
     archive >> value;
 }
+
+// ---- A training in one file ----
+/* How many epochs and steps are done, the place of the default random numbers, and parts by name: networks, optimisers,
+ * schedules.
+ *
+ *     taper::Training state;
+ *     state.add("model", net).add("optimizer", adam).add("schedule", schedule);
+ *     if (std::ifstream("last.pt")) state.load("last.pt");
+ *     while (state.epoch < 10) {
+ *         ...
+ *         state.epoch++;
+ *         state.save("last.pt"); // a crash leaves this file or the one before
+ *     }
+ *
+ * What is added is a handle of a module, or must outlive the training. */
+class Training {
+  public:
+    int64_t epoch = 0, step = 0;
+    template <class M> Training &add(const std::string &name, const nn::ModuleHolder<M> &net) {
+        return add_part(
+            name, [net](auto &archive) { net->save(archive); }, [net](auto &archive) { net->load(archive); });
+    }
+    template <class M, class = std::enable_if_t<std::is_base_of_v<nn::Module, M>>>
+    Training &add(const std::string &name, const std::shared_ptr<M> &net) {
+        return add_part(
+            name, [net](auto &archive) { net->save(archive); }, [net](auto &archive) { net->load(archive); });
+    }
+    template <class T, class = decltype(&T::save)> Training &add(const std::string &name, T &part) {
+        return add_part(
+            name, [&part](auto &archive) { part.save(archive); }, [&part](auto &archive) { part.load(archive); });
+    }
+    void save(const std::string &path) const {
+        serialize::OutputArchive all;
+        for (const Part &part : parts_) {
+            serialize::OutputArchive nested;
+            part.save(nested);
+            all.write(part.name, nested);
+        }
+        all.write("epoch", IValue(epoch));
+        all.write("step", IValue(step));
+        all.write("rng_state", detail::take(tp_generator_get_state(tp_default_generator())));
+        all.save_to(path);
+    }
+    void load(const std::string &path) {
+        serialize::InputArchive all;
+        all.load_from(path);
+        for (const Part &part : parts_) {
+            serialize::InputArchive nested;
+            all.read(part.name, nested);
+            part.load(nested);
+        }
+        IValue value;
+        all.read("epoch", value);
+        epoch = value.toInt();
+        all.read("step", value);
+        step = value.toInt();
+        Tensor random;
+        all.read("rng_state", random);
+        detail::check(tp_generator_set_state(tp_default_generator(), random.get()));
+    }
+
+  private:
+    struct Part {
+        std::string name;
+        std::function<void(serialize::OutputArchive &)> save;
+        std::function<void(serialize::InputArchive &)> load;
+    };
+    template <class S, class L> Training &add_part(const std::string &name, S save, L load) {
+        parts_.push_back({name, std::move(save), std::move(load)});
+        return *this;
+    }
+    std::vector<Part> parts_;
+};
 } // namespace taper

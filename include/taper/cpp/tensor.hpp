@@ -461,6 +461,15 @@ inline Tensor cross_entropy_loss(const Tensor &self, const Tensor &target, const
                                  double label_smoothing = 0.0) {
     return cross_entropy(self, target, weight, ignore_index, Text(reduction), label_smoothing);
 }
+inline Tensor &matmul_out(Tensor &out, const Tensor &self, const Tensor &other) {
+    const Tensor product = matmul(self, other);
+    out.resize_(product.sizes());
+    out.copy_(product);
+    return out;
+}
+inline Tensor index_select_backward(const Tensor &grad, IntArrayRef sizes, int64_t dim, const Tensor &index) {
+    return zeros(sizes, grad.options()).index_add_(dim, index, grad);
+}
 
 // ---- Tensors from the program's values ----
 /* Nested braces, numbers and vectors: tensor({{1, 2}, {3, 4}}). */

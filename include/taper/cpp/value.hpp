@@ -5,6 +5,16 @@
 #include <unordered_map>
 
 namespace taper {
+/* c10::List: a vector with a few names more. */
+template <class T> class List : public std::vector<T> {
+  public:
+    using std::vector<T>::vector;
+    List(std::vector<T> items) : std::vector<T>(std::move(items)) {}
+    std::vector<T> vec() const { return *this; }
+    T get(size_t i) const { return this->at(i); }
+    T extract(size_t i) const { return this->at(i); }
+    void set(size_t i, T value) { this->at(i) = std::move(value); }
+};
 class IValue;
 class Tuple {
   public:
@@ -124,18 +134,21 @@ class IValue {
     }
     const Tuple &toTupleRef() const { return held<Tuple>(Tag::Tuple); }
     const std::vector<Tensor> &toTensorVector() const { return held<std::vector<Tensor>>(Tag::TensorList); }
-    const std::vector<Tensor> &toTensorList() const { return toTensorVector(); }
+    List<Tensor> toTensorList() const { return toTensorVector(); }
     const std::vector<int64_t> &toIntVector() const { return held<std::vector<int64_t>>(Tag::IntList); }
-    const std::vector<int64_t> &toIntList() const { return toIntVector(); }
+    List<int64_t> toIntList() const { return toIntVector(); }
     const std::vector<double> &toDoubleVector() const { return held<std::vector<double>>(Tag::DoubleList); }
-    const std::vector<double> &toDoubleList() const { return toDoubleVector(); }
-    const std::vector<bool> &toBoolList() const { return held<std::vector<bool>>(Tag::BoolList); }
+    List<double> toDoubleList() const { return toDoubleVector(); }
+    List<bool> toBoolList() const { return held<std::vector<bool>>(Tag::BoolList); }
     /* The items of a list of any kind. */
     std::vector<IValue> toListRef() const {
         if (isTensorList()) return {toTensorVector().begin(), toTensorVector().end()};
         if (isIntList()) return {toIntVector().begin(), toIntVector().end()};
         if (isDoubleList()) return {toDoubleVector().begin(), toDoubleVector().end()};
-        if (isBoolList()) return {toBoolList().begin(), toBoolList().end()};
+        if (isBoolList()) {
+            const auto &items = held<std::vector<bool>>(Tag::BoolList);
+            return {items.begin(), items.end()};
+        }
         return held<std::vector<IValue>>(Tag::GenericList);
     }
     std::vector<IValue> toList() const { return toListRef(); }

@@ -1,2 +1,3 @@
 #pragma once
+#include <torch/library.h>
 #include <torch/torch.h>

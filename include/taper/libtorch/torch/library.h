@@ -1,12 +1,12 @@
 /* Operators that a C++ extension gives to Python: TORCH_LIBRARY, TORCH_LIBRARY_IMPL, RegisterOperators. They are called
- * as torch.ops.NAMESPACE.NAME once Python has loaded the extension (import, or torch.ops.load_library). */
+ * as torch.ops.NAMESPACE.NAME once Python has loaded the extension (import, or torch.ops.load_library). C++ calls them
+ * by c10::Dispatcher (ATen/core/dispatch/Dispatcher.h). */
 #pragma once
-#ifdef TORCH_API_INCLUDE_EXTENSION_H
+#include <torch/custom_class.h>
 #include <torch/python_values.h>
-#endif
 #include <torch/types.h>
 
-#include <array>
+#include <typeinfo>
 
 namespace taper {
 namespace library {
@@ -26,6 +26,7 @@ TAPER_SCHEMA_(std::string_view, "str")
 TAPER_SCHEMA_(Scalar, "Scalar")
 TAPER_SCHEMA_(ScalarType, "ScalarType")
 TAPER_SCHEMA_(Device, "Device")
+TAPER_SCHEMA_(IValue, "Any")
 TAPER_SCHEMA_(void, "()")
 #undef TAPER_SCHEMA_
 template <class T> struct schema_name<std::optional<T>> {
@@ -34,6 +35,7 @@ template <class T> struct schema_name<std::optional<T>> {
 template <class T> struct schema_name<std::vector<T>> {
     static std::string get() { return schema_name<T>::get() + "[]"; }
 };
+template <class T> struct schema_name<List<T>> : schema_name<std::vector<T>> {};
 template <class T> struct schema_name<ArrayRef<T>> {
     static std::string get() { return schema_name<T>::get() + "[]"; }
 };
@@ -44,6 +46,9 @@ template <class K, class V> struct schema_name<Dict<K, V>> {
     static std::string get() { return "Dict(" + schema_name<K>::get() + ", " + schema_name<V>::get() + ")"; }
 };
 template <class K, class V> struct schema_name<std::unordered_map<K, V>> : schema_name<Dict<K, V>> {};
+template <class T> struct schema_name<intrusive_ptr<T>> {
+    static std::string get() { return "__torch__.torch.classes." + class_name<T>(); }
+};
 template <class... T> struct schema_name<std::tuple<T...>> {
     static std::string get() {
         std::string s = "(";
@@ -53,6 +58,7 @@ template <class... T> struct schema_name<std::tuple<T...>> {
 };
 template <class F> struct signature : signature<decltype(&F::operator())> {};
 template <class R, class... A> struct signature<R (*)(A...)> {
+    using type = R(A...);
     using result = R;
     using arguments = std::tuple<std::decay_t<A>...>;
     static std::string schema() {
@@ -67,9 +73,10 @@ template <class C, class R, class... A> struct signature<R (C::*)(A...) const> :
 template <class C, class R, class... A> struct signature<R (C::*)(A...)> : signature<R (*)(A...)> {};
 
 struct Entry {
-    std::string space, name, schema, key; /* schema empty: an implementation of what is defined elsewhere */
-    void *call = nullptr;                 /* what python_values.h makes of the function; NULL: a definition alone */
-    std::shared_ptr<void> kept;
+    std::string space, name, schema, key;       /* schema empty: an implementation of what is defined elsewhere */
+    std::shared_ptr<python::CallableBase> call; /* NULL: a definition alone */
+    std::shared_ptr<void> function;             /* a std::function of the type in signature */
+    const std::type_info *signature = nullptr;
 };
 /* Of this shared library alone: each hands its own to Python. */
 __attribute__((visibility("hidden"))) inline std::vector<Entry> &entries() {
@@ -88,15 +95,12 @@ inline void add(const std::string &space, std::string name, std::string schema, 
     e.name = std::move(name);
     e.schema = std::move(schema);
     e.key = key;
-#ifdef TORCH_API_INCLUDE_EXTENSION_H
     if constexpr (!std::is_same_v<F, std::nullptr_t>) {
-        auto kept = std::make_shared<python::Callable<F>>(std::move(f));
-        e.call = static_cast<python::CallableBase *>(kept.get());
-        e.kept = kept;
+        using Type = typename signature<F>::type;
+        e.call = std::make_shared<python::Callable<F>>(f);
+        e.function = std::make_shared<std::function<Type>>(std::move(f));
+        e.signature = &typeid(Type);
     }
-#else
-    (void)f;
-#endif
     entries().push_back(std::move(e));
 }
 inline std::string trimmed(const std::string &s) {
@@ -107,7 +111,6 @@ inline std::string trimmed(const std::string &s) {
 } // namespace taper
 
 namespace torch {
-template <class F> struct CppFunction_ { F f; };
 class Library {
   public:
     Library(std::string space, std::string key) : space_(std::move(space)), key_(std::move(key)) {}
@@ -134,6 +137,7 @@ class Library {
         return *this;
     }
     void set_python_module(const char *, const char * = "") {}
+    template <class T> torch::class_<T> class_(const std::string &name) { return torch::class_<T>(space_, name); }
 
   private:
     std::string space_, key_;
@@ -183,35 +187,14 @@ using RegisterOperators = torch::RegisterOperators;
 #define TORCH_SELECTIVE_NAME(name)     name
 #define TORCH_SELECTIVE_SCHEMA(schema) schema
 
-#ifdef TORCH_API_INCLUDE_EXTENSION_H
 /* A list of (namespace, name, schema or None, key, callable or None) for Python: what this shared library registered.
  */
 extern "C" __attribute__((visibility("default"), weak)) PyObject *taper_cpp_operators(void) {
-    static PyMethodDef method = {"operator",
-                                 [](PyObject *self, PyObject *arguments) -> PyObject * {
-                                     void *p = PyCapsule_GetPointer(self, "taper.cpp.operator");
-                                     return p ? (*static_cast<taper::python::CallableBase *>(p))(arguments) : nullptr;
-                                 },
-                                 METH_VARARGS, nullptr};
-    PyObject *list = PyList_New(0);
-    for (const taper::library::Entry &e : taper::library::entries()) {
-        PyObject *function = nullptr;
-        if (e.call) {
-            PyObject *capsule = PyCapsule_New(e.call, "taper.cpp.operator", nullptr);
-            function = capsule ? PyCFunction_New(&method, capsule) : nullptr;
-            Py_XDECREF(capsule);
-        }
-        PyObject *item =
-            Py_BuildValue("(sszsO)", e.space.c_str(), e.name.c_str(), e.schema.empty() ? nullptr : e.schema.c_str(),
-                          e.key.c_str(), function ? function : Py_None);
-        Py_XDECREF(function);
-        if (!list || !item || PyList_Append(list, item)) {
-            Py_XDECREF(item);
-            Py_XDECREF(list);
-            return nullptr;
-        }
-        Py_DECREF(item);
-    }
-    return list;
+    using namespace taper;
+    return python::list_of(library::entries(), [](const library::Entry &e) {
+        using Text = python::value<std::string>;
+        return python::tuple_of({Text::to(e.space), Text::to(e.name),
+                                 e.schema.empty() ? python::none() : Text::to(e.schema), Text::to(e.key),
+                                 python::function(e.call.get())});
+    });
 }
-#endif

@@ -1,5 +1,7 @@
 /* LibTorch's names for Taper's C++ face: namespaces torch, at, c10 and caffe2 hold what taper holds. */
 #pragma once
+#include <taper/cpp/checks.hpp>
+#include <taper/cpp/intrusive.hpp>
 #include <taper/cpp/macros.hpp>
 #include <cassert>
 #include <climits>
@@ -31,7 +33,6 @@ template <class T> using complex = std::complex<T>;
 template <class T, class... A> inline std::optional<T> make_optional(A &&...args) {
     return std::optional<T>(std::forward<A>(args)...);
 }
-template <class T> using List = std::vector<T>;
 template <class T, unsigned N = 8> using SmallVector = std::vector<T>;
 template <class... A> inline std::string str(const A &...parts) { return taper::detail::text(parts...); }
 using DeviceType = taper::DeviceType;
