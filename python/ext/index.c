@@ -77,7 +77,7 @@ static bool step_slice(walk *w, PyObject *key) {
 
 static bool step_none(walk *w) { return become(w, tp_unsqueeze(w->view, w->dim)) && pass(w, 1); }
 
-static bool remove_entry(walk *w, tp_tensor *entry,
+static bool take_entry(walk *w, tp_tensor *entry,
                        int64_t dims) { /* takes the entry over, which indexes that many dims */
     if (!entry) {
         tpy_raise();
@@ -99,7 +99,7 @@ static bool step_truth(walk *w, bool keep) {
     static const int64_t zero = 0;
     int64_t n = keep;
     return become(w, tp_unsqueeze(w->view, w->dim)) &&
-           remove_entry(w, tpy_own(tp_from_data(&zero, TP_INT64, tp_ints_view(&n, 1))), 1);
+           take_entry(w, tpy_own(tp_from_data(&zero, TP_INT64, tp_ints_view(&n, 1))), 1);
 }
 
 static bool step_tensor(walk *w, tp_tensor *t) { /* integers or a mask; not of no dimensions, which are numbers */
@@ -127,7 +127,7 @@ static bool step_tensor(walk *w, tp_tensor *t) { /* integers or a mask; not of n
         return false;
     }
     w->real += mask ? shape.n : 1;
-    return remove_entry(w, tpy_own(tp_to(t, .dtype = mask ? TP_BOOL : TP_INT64)), mask ? shape.n : 1);
+    return take_entry(w, tpy_own(tp_to(t, .dtype = mask ? TP_BOOL : TP_INT64)), mask ? shape.n : 1);
 }
 
 /* ---- Keys ---- */
