@@ -59,10 +59,11 @@ def _no_state(self):
 
 
 def _reduce(self):
-    return _restore, (f"{type(self).__module__[14:]}.{type(self).__name__}", self.__getstate__())
+    return restore, (f"{type(self).__module__[14:]}.{type(self).__name__}", self.__getstate__())
 
 
-def _restore(name, state):
+def restore(name, state):
+    """An instance out of a file."""
     namespace, _, short = name.rpartition(".")
     return getattr(getattr(classes, namespace), short).__setstate__(state)
 
@@ -96,10 +97,7 @@ def _bound(name, function, names, defaults):
 
 
 def register(name, doc, members):
-    """What a shared library lists of a class. Files of torch.jit may hold instances of it from now on."""
-    from taper.serialization import add_safe_globals
-
-    add_safe_globals([_restore])
+    """What a shared library lists of a class."""
     _found[name] = ScriptClass(name, doc, members)
 
 

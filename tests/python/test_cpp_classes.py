@@ -186,8 +186,24 @@ def test_states(ops, tmp_path):
         assert other.items == ["a", "b", "c"] and stack.size() == 2
     torch.save({"stack": stack}, tmp_path / "stack.pt")
     assert torch.load(tmp_path / "stack.pt", weights_only=False)["stack"].items == ["a", "b"]
+    with pytest.raises(pickle.UnpicklingError):
+        torch.load(tmp_path / "stack.pt", weights_only=True)
     with pytest.raises(RuntimeError, match="does not have a __getstate__ method"):
         pickle.dumps(torch.classes.cpp_classes_test.Scale(torch.ones(1)))
+
+
+class Holder(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stack = torch.classes.cpp_classes_test.Stack(["a", "b"])
+
+    def forward(self, x):
+        return x * self.stack.size()
+
+
+def test_files_of_scripts_hold_instances(ops, tmp_path):
+    torch.jit.save(torch.jit.script(Holder()), tmp_path / "holder.pt")
+    assert torch.jit.load(tmp_path / "holder.pt")(torch.ones(1)) == 2
 
 
 def test_operators_take_and_give_instances(ops):

@@ -1,14 +1,14 @@
 """What a file of torch.jit.save may name: layers of this package and classes of modules that the program has imported,
 which are made empty and given their state; functions of torch.nn.functional and functions that the program has
-scripted, which stay values and are not called while the file is read; and what torch.serialization.add_safe_globals let
-through."""
+scripted, which stay values and are not called while the file is read; instances of C++ classes that the program has
+loaded; and what torch.serialization.add_safe_globals let through."""
 
 import pickle
 import sys
 import types
 from importlib import import_module
 
-from taper import _C, _hook
+from taper import _C, _classes, _hook
 from taper._file_names import Names
 from taper.jit import _module, _text
 from taper.nn import modules
@@ -88,4 +88,5 @@ def names_for(in_file):
             values[name] = found
         elif isinstance(found, types.FunctionType) and found in _module.scripted and _is(found, name):
             values[name] = found
-    return Names(call={**_makers(), **dict(map(_full_name, get_safe_globals()))}, new=classes, value=values)
+    allowed = [*get_safe_globals(), _classes.restore]  # the latter: of C++ classes that the program has loaded
+    return Names(call={**_makers(), **dict(map(_full_name, allowed))}, new=classes, value=values)
