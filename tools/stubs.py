@@ -192,8 +192,8 @@ FIXED_NAMES = {
 def operators():
     """name -> its overloads' signatures, of all operators; and which of those are methods or have an in-place form."""
     result = {}
-    for name, signature, _, _, method, inplace, *_ in _C._operators():
-        if ".aten" not in name and ".vec" not in name:  # tables/operators/aten.op: for programs in files alone
+    for name, signature, _, _, method, inplace, _, namespaces in _C._operators():
+        if "." not in name or namespaces != "aten":  # overloads of aten's alone are for programs in files
             result.setdefault(name.split(".")[0], []).append((signature, method, inplace))
     return result
 

@@ -69,7 +69,7 @@ static PyObject *get_print(PyObject *module, PyObject *unused) {
     tp_get_print_options(&o);
     return Py_BuildValue("(iiiii)", o.precision, o.threshold, o.edge_items, o.line_width, o.sci_mode);
 }
-/* Every operator: (name, signature, doc, kind, is a method, has an in-place form, is a helper). */
+/* Every operator: (name, signature, doc, kind, is a method, has an in-place form, is a helper, namespaces). */
 static PyObject *list_operators(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
@@ -77,8 +77,8 @@ static PyObject *list_operators(PyObject *module, PyObject *unused) {
     for (int64_t i = 0; list && i < tp_operator_count(); i++) {
         const tp_operator *op = tp_operator_at(i);
         PyObject *row =
-            Py_BuildValue("(ssssOOO)", op->name, op->signature, op->doc, op->kind, op->method ? Py_True : Py_False,
-                          op->inplace ? Py_True : Py_False, op->internal ? Py_True : Py_False);
+            Py_BuildValue("(ssssOOOs)", op->name, op->signature, op->doc, op->kind, op->method ? Py_True : Py_False,
+                          op->inplace ? Py_True : Py_False, op->internal ? Py_True : Py_False, op->names);
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }

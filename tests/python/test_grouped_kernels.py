@@ -34,7 +34,7 @@ def test_max_pools_of_many_planes(dtype, size, window):
 
 
 @pytest.mark.parametrize("output", [(7, 7), (4, 2), (3, 5), (1, 1)])
-@pytest.mark.parametrize("size", [(8, 8), (12, 10), (9, 33)])
+@pytest.mark.parametrize("size", [(8, 8), (12, 10), (9, 33), (5, 4), (9, 10)])
 def test_adaptive_pools_window_by_window(output, size):
     x = image(2, 5, *size).double().nan_to_num(0.25)
     mean = taper.nn.functional.adaptive_avg_pool2d(x, output)

@@ -391,7 +391,7 @@ text write_layer_header(void) {
         write_constructor_cpp(&cpp, o);
         write_defaults(&defaults, o);
     }
-    put(&t, "\nTP_END\n\n#ifdef __cplusplus\n%s#else\n/* What TP_DEFAULTS gives. */\n%s#endif\n#endif\n", cpp.s,
-        defaults.s);
+    put(&t, "\nTP_END\n\n#ifdef __cplusplus\n%s#else\n/* What TP_DEFAULTS gives. */\n%s#endif\n#endif\n",
+        cpp.s ? cpp.s : "", defaults.s ? defaults.s : "");
     return t;
 }

@@ -221,7 +221,11 @@ class Arguments:
 # ---- Calls ----
 def spelled(name):
     """How Python names an operator: "torch.softmax", "method" where only tensors have it, None where only C has it."""
-    return next(_spellings(name), None)
+    aten = "." in name and _namespaces.get(name) == "aten"  # an overload that public functions have not
+    return None if aten else next(_spellings(name), None)
+
+
+_namespaces = {row[0]: row[7] for row in torch._C._operators()}
 
 
 def _spellings(name):

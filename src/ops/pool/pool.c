@@ -190,8 +190,11 @@ static bool make_spans(job *j) {
     tpi_conv *c = &j->c;
     tpi_pool_spans *s = &j->spans;
     const bool adaptive = is_adaptive(j->act);
-    for (int i = 0; adaptive && i < 3; i++) c->k[i] = c->stride[i] = c->x[i] / tpi_max64(1, c->y[i]);
-    const bool alike = !adaptive || (c->k[2] > 0 && c->y[2] * c->k[2] == c->x[2]);
+    for (int i = 0; adaptive && i < 3; i++) {
+        const int64_t size = c->x[i] / tpi_max64(1, c->y[i]);
+        c->k[i] = c->stride[i] = c->y[i] * size == c->x[i] ? size : 0; /* 0: windows of this dim differ in size */
+    }
+    const bool alike = !adaptive || c->k[2] > 0;
     int64_t first = 0;
     s->taps = alike ? taps_of(c, &first) : 0;
     j->numbers = tpi_malloc(sizeof(int64_t) * (size_t)(3 * (c->y[0] + c->y[1] + c->y[2] + s->taps) + 1));
