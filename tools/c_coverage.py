@@ -145,7 +145,7 @@ REASONS = [
     ),
     (
         r".*(jit|ir_module|schema|parse_|type_comment|sym_|Sym|[sS]cript|trace|fork|wait|export|fx|dynamo|while_loop|cond$|datapipe|validation|deterministi|vm_|flex_|varlen)|(Code|Graph\w*|Node|Block|Value|Use|Capsule|\w*Logger\w*|Future|unify_type_list|AliasDb|Argument|CallStack|CompilationUnit|FileCheck|Gradient|ExecutionPlan|StaticModule|TracingState|IODescriptor|DeepCopy\w*|PyTorchFile\w+|OperatorInfo|Const\w+)$",
-        "tracing, TorchScript and pipes of Python objects: C has tp_capture_begin and its own datasets",
+        "tracing, scripting and pipes of Python objects: C has tp_capture_begin, tp_script_load, its own datasets",
         "",
     ),
     (
