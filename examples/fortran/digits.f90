@@ -47,9 +47,9 @@ program digits
             call scope%close()
         end do
         call schedule%step()
-        call tp_training_save("digits.pt", net, adam, schedule, loader, epoch)
-        call tp_check("an epoch")
         print "(a, i0, a, f7.4, a, f5.1, a)", "epoch ", epoch, ": loss ", loss%item(), ", ", 100 * accuracy(), "% of the test"
+        call tp_training_save("digits.pt", net, adam, schedule, loader, epoch) ! after the test, whose loader draws too
+        call tp_check("an epoch")
     end do
 
 contains

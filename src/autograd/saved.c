@@ -117,22 +117,6 @@ static tp_tensor *from_packed(tpi_node *node, const tpi_saved *slot) {
     return !t || tpi_grad_off ? t : again(node, slot, t);
 }
 
-/* PyTorch's name for tensors of a dtype: Float for torch.FloatTensor. */
-static const char *type_name(tp_dtype dtype) {
-    switch (dtype) {
-    case TP_FLOAT32: return "Float";
-    case TP_FLOAT64: return "Double";
-    case TP_FLOAT16: return "Half";
-    case TP_BFLOAT16: return "BFloat16";
-    case TP_COMPLEX64: return "ComplexFloat";
-    case TP_COMPLEX128: return "ComplexDouble";
-    case TP_INT64: return "Long";
-    case TP_INT32: return "Int";
-    case TP_BOOL: return "Bool";
-    default: return tp_dtype_name(dtype);
-    }
-}
-
 static tp_tensor *refuse_changed(const tpi_node *node, const tpi_saved *slot, uint32_t version) {
     bool output = slot->kind == TPI_SAVED_OUTPUT;
     const tpi_node *fn = output ? node : slot->kind == TPI_SAVED_ALIAS ? slot->fn : NULL;
@@ -143,7 +127,7 @@ static tp_tensor *refuse_changed(const tpi_node *node, const tpi_saved *slot, ui
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         "[torch.%sTensor %s]%s "
         "is at version %u; expected version %u instead. It is %s of %s (%s). %s",
-        type_name((tp_dtype)slot->t->dtype), tpi_shape_text(tpi_shape(slot->t)), which, version, slot->version,
+        tp_dtype_word((tp_dtype)slot->t->dtype), tpi_shape_text(tpi_shape(slot->t)), which, version, slot->version,
         output ? "a result" : "an input", node->cls->op, node->name,
         atomic_load_explicit(&tpi_anomaly, memory_order_relaxed)
             ? "Hint: the backtrace further above shows the operation that failed to compute its gradient. The variable "

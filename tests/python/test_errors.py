@@ -1,5 +1,7 @@
 """Exceptions: PyTorch's types and words, and arguments that change under the call's feet."""
 
+import math
+
 import pytest
 
 import taper as torch
@@ -674,6 +676,15 @@ def test_random_state_is_left_alone():
     with freeze_rng_state():
         torch.rand(5)
     assert torch.equal(torch.rand(2), expected)
+
+
+@pytest.mark.parametrize("sample", [5.355e16, 1e300, -3.0, math.nan, math.inf])
+def test_a_fractional_pool_stays_inside_for_any_samples(sample):
+    x = torch.arange(121.0, dtype=torch.float64).view(1, 1, 11, 11)
+    samples = torch.full((1, 1, 2), sample, dtype=torch.float64)
+    out, places = F.fractional_max_pool2d(x, 1, 7, _random_samples=samples, return_indices=True)
+    assert places.min() >= 0 and places.max() <= 120
+    assert torch.equal(out.flatten(), x.flatten()[places.flatten()])
 
 
 def test_a_fractional_pool_of_no_rows():

@@ -31,7 +31,7 @@ typedef struct tpi_run {
     const struct tpi_frame *frame;
 } tpi_run;
 
-/* ---- Running (run.c) ---- Values that are given stay the caller's; a result is the caller's, NOTHING: an error. */
+/* ---- Running (interpreter.c) ---- Values given stay the caller's; a result is the caller's, NOTHING: an error. */
 tpi_item tpi_script_invoke(tpi_run *run, const tpi_script_function *f, int64_t n, const tpi_item *args,
                            const char *const *names);
 tpi_item tpi_script_method(tpi_run *run, const tpi_item *object, const char *method, int64_t n, const tpi_item *args,

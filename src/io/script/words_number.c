@@ -21,6 +21,8 @@ static double _Complex complex_of(const tpi_item *v) {
     return __builtin_complex(re, im);
 }
 
+static bool fits_int64(double d) { return d >= -0x1p63 && d < 0x1p63; }
+
 static tpi_done by_zero(void) {
     tpi_fail(TP_ERR_VALUE, "ZeroDivisionError: division by zero");
     return TPI_FAILED_WORD;
@@ -241,8 +243,7 @@ static tpi_done w_int(tpi_script_call *c) {
     tp_scalar s = number_of(v);
     if (!tp_ok()) return TPI_FAILED_WORD;
     if (s.kind == TP_SCALAR_NONE) return TPI_OTHER;
-    bool beyond = s.kind == TP_SCALAR_FLOAT && !(fabs(s.as.d[0]) < 9.3e18);
-    if (beyond) {
+    if (s.kind == TP_SCALAR_FLOAT && !fits_int64(s.as.d[0])) {
         tpi_fail(TP_ERR_VALUE, "int: %g is no integer of 64 bits", s.as.d[0]);
         return TPI_FAILED_WORD;
     }
@@ -287,7 +288,7 @@ static tpi_done to_whole(tpi_script_call *c, double (*f)(double)) {
     if (!are_numbers(c, 1) || is_complex(&c->args[0])) return TPI_OTHER;
     if (is_whole(&c->args[0])) return tpi_give(c, tpi_item_int(whole(&c->args[0])));
     double d = f(real(&c->args[0]));
-    if (!(fabs(d) < 9.3e18)) {
+    if (!fits_int64(d)) {
         tpi_fail(TP_ERR_VALUE, "%s: %g is no integer of 64 bits", c->name, d);
         return TPI_FAILED_WORD;
     }

@@ -10,7 +10,9 @@ typedef struct sizes {
 INLINE int64_t window_start(double sample, int64_t i, int64_t in, int64_t out, int64_t pool) {
     if (i == out - 1) return in - pool;
     const double alpha = (double)(in - pool) / (double)(out - 1);
-    return (int64_t)((i + sample) * alpha) - (int64_t)(sample * alpha);
+    const double s = sample > -1048576 && sample < 1048576 ? sample : 0;
+    const int64_t start = (int64_t)((i + s) * alpha) - (int64_t)(s * alpha);
+    return start < 0 ? 0 : start < in - pool ? start : in - pool;
 }
 
 KERNEL(entry)

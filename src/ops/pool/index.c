@@ -2,6 +2,7 @@
  * pooling. An index counts elements of its plane, the last `dims` dims together. */
 #include "ops/pool/pool.h"
 #include <math.h>
+#include "base/min_max.h"
 #include "ops/native.h"
 #include "ops/compute_dtype.h"
 #include "tensor/sizes.h"
@@ -133,11 +134,14 @@ tp_tensor *tpi_native_max_unpool(tp_tensor *self, tp_tensor *indices, tp_ints ou
 
 /* ---- Fractional max pooling: windows start at places drawn at random, at least as far apart as the sizes ask ---- */
 
-/* Where window number i starts: PyTorch's sequence from one uniform sample per dim. */
+/* Where window number i starts: PyTorch's sequence from one uniform sample per dim. The user may hand in samples of any
+ * size, and what is no number: the window stays inside. */
 static int64_t window_start(double sample, int64_t i, int64_t in, int64_t out, int64_t pool) {
     if (i == out - 1) return in - pool;
     double alpha = (double)(in - pool) / (double)(out - 1);
-    return (int64_t)((i + sample) * alpha) - (int64_t)(sample * alpha);
+    if (!(fabs(sample) < 0x1p20)) sample = 0;
+    int64_t start = (int64_t)(((double)i + sample) * alpha) - (int64_t)(sample * alpha);
+    return tpi_max64(0, tpi_min64(start, in - pool));
 }
 
 typedef struct fraction {
