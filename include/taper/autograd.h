@@ -6,6 +6,8 @@
 
 TP_BEGIN
 
+/* Has it a history, or is it a leaf that takes a gradient? A view that was made without a tape answers as its base,
+ * though operators on it are not recorded. */
 TP_API bool tp_requires_grad(const tp_tensor *t);
 /* Makes a leaf require gradients (or not); only floating and complex leaves can. Returns t, NULL on failure. */
 TP_API tp_tensor *tp_set_requires_grad(tp_tensor *t, bool on);
@@ -98,7 +100,7 @@ TP_API int64_t tp_add_accumulated_hook(tp_tensor *leaf, tp_leaf_hook_fn fn, void
  * node has one address while anything holds it. Nodes are counted: functions that return one hand over a reference. */
 typedef struct tp_node tp_node;
 TP_API tp_node *tp_grad_fn(const tp_tensor *t); /* the node whose result t is; NULL for leaves */
-/* the node through which gradients reach a leaf that requires them */
+/* the node through which gradients reach a leaf that requires them; NULL for a view made without a tape */
 TP_API tp_node *tp_grad_accumulator(tp_tensor *leaf);
 /* The node whose turn it is in the backward that runs on this thread, a reference for the caller; NULL without an error
  * where none runs. */

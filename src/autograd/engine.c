@@ -674,7 +674,7 @@ bool tpi_run(const tpi_run_request *request) {
 /* Inputs that are not leaves keep their gradients as if the user had called tp_retain_grad. */
 static bool retain_inputs(tp_tensors inputs) {
     for (int64_t i = 0; i < inputs.n; i++)
-        if (inputs.v[i] && tp_requires_grad(inputs.v[i]) && !tp_retain_grad(inputs.v[i])) return false;
+        if (inputs.v[i] && tpi_has_history(inputs.v[i]) && !tp_retain_grad(inputs.v[i])) return false;
     return true;
 }
 

@@ -26,9 +26,10 @@ int64_t tp_output_nr(const tp_tensor *t) {
 
 tp_node *tp_grad_accumulator(tp_tensor *leaf) {
     if (!tpi_is_tensor(leaf, "leaf")) return NULL;
-    if (!tp_is_leaf(leaf) || !leaf->requires_grad)
+    if (!tp_is_leaf(leaf) || !tp_requires_grad(leaf))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'leaf': expected a leaf that requires grad, got %s",
                         tp_is_leaf(leaf) ? "one that does not require it" : tp_grad_fn_name(leaf));
+    if (!leaf->requires_grad) return NULL; /* only its base does: gradients end at the view */
     tpi_edge edge = {NULL, 0};
     return tpi_accumulator(leaf, &edge) ? edge.node : NULL;
 }

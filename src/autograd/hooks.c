@@ -230,7 +230,7 @@ static int64_t refuse_hook(const char *why) {
 
 int64_t tp_add_hook(tp_tensor *t, tp_hook_fn fn, void *context, void (*release)(void *context)) {
     if (!given(t, "t", "tensor") || !given((const void *)fn, "fn", "function")) return 0;
-    if (!tp_requires_grad(t)) return refuse_hook("cannot register a hook on a tensor that doesn't require gradient");
+    if (!tpi_has_history(t)) return refuse_hook("cannot register a hook on a tensor that doesn't require gradient");
     return add_to(hooks_of(t), (tpi_hook){.fn = fn, .context = context, .release = release});
 }
 
@@ -240,7 +240,7 @@ bool tp_has_hooks(const tp_tensor *leaf) {
 
 int64_t tp_add_accumulated_hook(tp_tensor *leaf, tp_leaf_hook_fn fn, void *context, void (*release)(void *context)) {
     if (!given(leaf, "leaf", "tensor") || !given((const void *)fn, "fn", "function")) return 0;
-    if (!tp_requires_grad(leaf)) return refuse_hook("cannot register a hook on a tensor that doesn't require gradient");
+    if (!tpi_has_history(leaf)) return refuse_hook("cannot register a hook on a tensor that doesn't require gradient");
     if (!tp_is_leaf(leaf)) return refuse_hook("post accumulate grad hooks cannot be registered on non-leaf tensors");
     return add_to(&tpi_autograd_of(leaf)->after, (tpi_hook){.leaf_fn = fn, .context = context, .release = release});
 }

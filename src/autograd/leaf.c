@@ -191,10 +191,14 @@ static void refresh(const tp_tensor *t) {
     if (t->base && tpi_view_is_stale(t)) tpi_view_refresh((tp_tensor *)t);
 }
 
-bool tp_requires_grad(const tp_tensor *t) {
-    if (!t) return false;
+bool tpi_has_history(const tp_tensor *t) {
     refresh(t);
     return t->requires_grad;
+}
+
+bool tp_requires_grad(const tp_tensor *t) {
+    if (!t) return false;
+    return tpi_has_history(t) || (t->base && t->base->requires_grad && tpi_differentiable(t));
 }
 
 bool tp_is_leaf(const tp_tensor *t) {
@@ -283,7 +287,7 @@ bool tp_retain_grad(tp_tensor *t) {
     if (!tp_requires_grad(t))
         return tpi_refuse(TP_ERR_RUNTIME, "can't retain_grad on Tensor that has requires_grad=False");
     tpi_autograd *ag = tpi_autograd_of(t);
-    if (!ag->grad_fn || ag->retains_grad) return true; /* leaves do anyway */
+    if (!ag || !ag->grad_fn || ag->retains_grad) return true; /* leaves do anyway */
     tpi_meta *meta = &ag->grad_fn->metas[ag->output];
     tpi_weak_lock(meta);
     tpi_autograd *before = meta->retainer;

@@ -83,7 +83,7 @@ bool tp_set_storage(tp_tensor *t, tp_storage *storage, int64_t offset, tp_ints s
     if (!given(t, "t")) return false;
     if (!storage) return tpi_refuse(TP_ERR_TYPE, "argument 'storage': expected a storage, got NULL");
     if (!tpi_grad_off && !tpi_check_recorded_write(t)) return false;
-    if (!tpi_grad_off && tp_requires_grad(t))
+    if (!tpi_grad_off && tpi_has_history(t))
         return tpi_refuse(TP_ERR_RUNTIME, "set_ cannot be recorded: the tensor is a result of %s", tp_grad_fn_name(t));
     if (storage->device.type != tpi_device(t).type || storage->device.index != tpi_device(t).index)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'storage': expected one on the tensor's device");

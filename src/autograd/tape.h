@@ -128,6 +128,7 @@ bool tpi_record_copy(tp_tensor *dst, tp_tensor *src); /* dst.copy_(src): recorde
 
 /* ---- leaf.c ---- */
 bool tpi_is_tracked_leaf(const tp_tensor *t);
+bool tpi_has_history(const tp_tensor *t); /* it goes on from t, leaves that require grad included */
 bool tpi_accumulator(tp_tensor *leaf, tpi_edge *edge);
 bool tpi_accumulate(tp_tensor *leaf, tp_tensor *g);    /* leaf.grad += g; g becomes leaf.grad if nobody else has it */
 tp_tensor *tpi_accumulator_leaf(const tpi_node *node); /* NULL if the node is another kind */

@@ -2,6 +2,7 @@
  * linear in it: two backwards and no rules of their own. */
 #include "base/memory.h"
 #include "autograd/glue.h"
+#include "autograd/tape.h"
 #include "tensor/check_arguments.h"
 #include <string.h>
 #include <taper/ops.h>
@@ -33,7 +34,7 @@ static bool run(call *c, tp_segment_fn fn, void *context, tp_tensors inputs, boo
     c->in = (tp_tensors){tpi_malloc(sizeof(tp_tensor *) * (size_t)inputs.n), inputs.n};
     if (!c->in.v) return false;
     for (int64_t i = 0; i < inputs.n; i++) {
-        const bool goes_on = create_graph && tp_requires_grad(inputs.v[i]);
+        const bool goes_on = create_graph && tpi_has_history(inputs.v[i]);
         c->in.v[i] = goes_on ? tp_view_as(inputs.v[i], inputs.v[i]) : tp_detach(inputs.v[i]);
         if (c->in.v[i] && !goes_on) tp_set_requires_grad(c->in.v[i], true);
     }
@@ -55,7 +56,7 @@ static bool run(call *c, tp_segment_fn fn, void *context, tp_tensors inputs, boo
 /* Gradients of one output, zeros where it does not depend on an input. */
 static bool gradients(tp_tensor *out, tp_tensors in, tp_tensor *v, tp_tensor **grads, bool create_graph) {
     for (int64_t i = 0; i < in.n; i++) grads[i] = NULL;
-    if (!tp_requires_grad(out)) { /* a constant */
+    if (!tpi_has_history(out)) { /* a constant */
         for (int64_t i = 0; i < in.n; i++) grads[i] = tp_zeros_like(in.v[i]);
         return tp_ok();
     }

@@ -321,7 +321,7 @@ static void put_suffixes(printer *p, const tp_tensor *given) {
     if (grad_fn) {
         snprintf(buffer, sizeof buffer, "grad_fn=<%s>", grad_fn);
         put_suffix(p, buffer, &last_line);
-    } else if (given->requires_grad) {
+    } else if (tpi_above.requires_grad(given)) {
         put_suffix(p, "requires_grad=True", &last_line);
     }
     put(&p->out, ")");

@@ -19,6 +19,7 @@ typedef struct tpi_upcalls {
     /* autograd */
     void (*free_history)(tp_tensor *t); /* the last reference to a tensor with `autograd` goes */
     void (*new_view)(tp_tensor *view, tp_tensor *of);
+    bool (*requires_grad)(const tp_tensor *t);       /* for printing */
     const char *(*grad_fn_name)(const tp_tensor *t); /* for printing: "MulBackward0", NULL for leaves */
     bool (*is_leaf)(const tp_tensor *t);
     tp_tensor *(*cast)(tp_tensor *t, tp_dtype dtype); /* recorded like any call */

@@ -46,6 +46,32 @@ static void references() {
     EXPECT(freed == 1 && memory[2] == 6);
 }
 
+/* What LibTorch says of an undefined tensor; none of the questions leaves an error behind. */
+static void undefined() {
+    const Tensor none;
+    EXPECT(none.size(0) == 0 && none.size(-1) == 0 && none.dim() == 1 && none.sizes() == IntArrayRef({0}));
+    EXPECT(none.numel() == 0 && none.is_contiguous() && none.is_non_overlapping_and_dense());
+    EXPECT(none.storage_offset() == 0 && none._version() == 0 && none.toString() == "UndefinedType");
+    EXPECT(none.scalar_type() == ScalarType::Undefined && none.dtype() != kFloat && !none.has_storage());
+    EXPECT(!none.is_cpu() && !none.is_cuda() && !none.is_xpu() && !none.is_meta() && !none.requires_grad());
+    EXPECT(!none.is_floating_point() && !none.is_complex() && !none.is_view() && !none.is_alias_of(ones({1})));
+    EXPECT(tp_ok() && error().empty());
+    const std::function<void()> refused[] = {
+        [&none] { none.size(1); },        [&none] { none.strides(); },        [&none] { none.stride(0); },
+        [&none] { none.device(); },       [&none] { none.options(); },        [&none] { none.get_device(); },
+        [&none] { none.itemsize(); },     [&none] { none.nbytes(); },         [&none] { none.data_ptr(); },
+        [&none] { none.element_size(); }, [&none] { none.const_data_ptr(); }, [&none] { none.data_ptr<float>(); }};
+    for (const auto &ask : refused) {
+        bool threw = false;
+        try {
+            ask();
+        } catch (const Error &) {
+            threw = true;
+        }
+        EXPECT(threw && tp_ok());
+    }
+}
+
 static void defaults() {
     Tensor x = arange(6, kFloat).view({2, 3});
     EXPECT(x.sum(0).sizes() == IntArrayRef({3}) && x.sum({0, 1}).dim() == 0 &&
@@ -257,6 +283,7 @@ static void process_groups() { // of this process alone
 
 int main() {
     references();
+    undefined();
     defaults();
     errors();
     modules();

@@ -218,7 +218,7 @@ def test_views_in_inference_mode_are_as_what_they_view(view):
     with torch.inference_mode():
         v = view(w)
     if v is not w:  # with the tape's own tensors, as views made without a tape
-        assert not v.requires_grad and not v.is_inference()
+        assert v.requires_grad == v._is_view() and v.grad_fn is None and not v.is_inference()
 
 
 # ---- history ----
@@ -761,6 +761,47 @@ def test_strict_mode_says_what_does_not_depend_on_what():
         functional.hvp(lambda a: (3 * a).sum(), x, v, strict=True)
     with pytest.raises(RuntimeError, match="not supported together"):
         functional.hessian(lambda a: a.sum(), x, strict=True, vectorize=True)
+
+
+def test_views_made_without_a_tape_require_grad_as_their_base():
+    x = leaf(1.0, 2.0)
+    with torch.no_grad():
+        v, w = x.view(2, 1), (x * 2).view(2, 1)
+        assert v.requires_grad and v[0].requires_grad and v.grad_fn is None and v.is_leaf
+        assert "requires_grad=True" in repr(v)
+        assert not w.requires_grad and not v.detach().requires_grad and not (v * 1).requires_grad
+        assert not x.view(torch.int32).requires_grad
+        assert v.numpy().tolist() == [[1.0], [2.0]]
+    with pytest.raises(RuntimeError, match="Can't call numpy"):
+        v.numpy()
+    v.retain_grad()
+    (x * v.view(2)).sum().backward()
+    assert x.grad.tolist() == [1.0, 2.0] and v.grad is None
+    x.requires_grad_(False)
+    assert not v.requires_grad
+    late = torch.ones(2)
+    seen = late[:1]
+    late.requires_grad_()
+    assert seen.requires_grad
+
+
+def test_backward_sees_that_views_of_saved_tensors_require_grad():
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.save_for_backward(a, b)
+            return a @ b
+
+        @staticmethod
+        def backward(ctx, grad):
+            a, b = (t.t() for t in ctx.saved_tensors)
+            return (grad @ b if a.requires_grad else None), (a @ grad if b.requires_grad else None)
+
+    a, b, fixed = (torch.ones(2, 2, requires_grad=on) for on in (True, True, False))
+    Product.apply(a, b).sum().backward()
+    assert a.grad.tolist() == b.grad.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    Product.apply(a, fixed).sum().backward()
+    assert a.grad.tolist() == [[4.0, 4.0], [4.0, 4.0]] and fixed.grad is None
 
 
 def test_refusals_in_pytorchs_words():

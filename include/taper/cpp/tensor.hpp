@@ -110,46 +110,52 @@ class Tensor {
     size_t use_count() const { return impl_ ? static_cast<size_t>(tp_references(impl_)) : 0; }
     tp_tensor *unsafeGetTensorImpl() const { return impl_; }
 
-    // ---- What it is ----
-    int64_t dim() const { return tp_ndim(impl_); }
+    // ---- What it is: an undefined tensor has one dim of no elements, no dtype and no device ----
+    int64_t dim() const { return impl_ ? tp_ndim(impl_) : 1; }
     int64_t ndimension() const { return dim(); }
-    int64_t numel() const { return tp_numel(impl_); }
+    int64_t numel() const { return impl_ ? tp_numel(impl_) : 0; }
     int64_t nbytes() const { return numel() * element_size(); }
-    int64_t element_size() const { return tp_item_bytes(impl_); }
+    int64_t element_size() const { return tp_item_bytes(given("itemsize()")); }
     int64_t itemsize() const { return element_size(); }
-    IntArrayRef sizes() const { return ref(tp_shape(impl_)); }
-    IntArrayRef strides() const { return ref(tp_strides(impl_)); }
+    IntArrayRef sizes() const { return impl_ ? ref(tp_shape(impl_)) : IntArrayRef(no_elements, 1); }
+    IntArrayRef strides() const { return ref(tp_strides(given("strides()"))); }
     int64_t size(int64_t d) const {
+        if (!impl_ && (d == 0 || d == -1)) return 0;
+        if (!impl_)
+            detail::raise(TP_ERR_INDEX,
+                          detail::text("Dimension out of range (expected to be in range of [-1, 0], but got ", d, ")"));
         const int64_t n = tp_size(impl_, d);
         detail::check(n >= 0);
         return n;
     }
     int64_t stride(int64_t d) const {
-        return sizes().size() ? strides().at(place(d)) : detail::plain(tp_stride(impl_, d));
+        return sizes().size() ? strides().at(place(d)) : detail::plain(tp_stride(given("stride()"), d));
     }
-    int64_t storage_offset() const { return tp_storage_offset(impl_); }
+    int64_t storage_offset() const { return impl_ ? tp_storage_offset(impl_) : 0; }
     TypeMeta dtype() const { return scalar_type(); }
-    ScalarType scalar_type() const { return static_cast<ScalarType>(tp_dtype_of(impl_)); }
-    Device device() const { return Device(tp_device_of(impl_)); }
+    ScalarType scalar_type() const {
+        return impl_ ? static_cast<ScalarType>(tp_dtype_of(impl_)) : ScalarType::Undefined;
+    }
+    Device device() const { return Device(tp_device_of(given("device()"))); }
     int64_t get_device() const { return device().is_cpu() ? -1 : tp_device_of(impl_).index; }
     Layout layout() const { return kStrided; }
     TensorOptions options() const { return TensorOptions(scalar_type()).device(device()).layout(kStrided); }
-    bool is_cpu() const { return tp_device_of(impl_).type == TP_CPU; }
-    bool is_cuda() const { return tp_device_of(impl_).type == TP_CUDA; }
-    bool is_xpu() const { return tp_device_of(impl_).type == TP_XPU; }
-    bool is_meta() const { return tp_device_of(impl_).type == TP_META; }
+    bool is_cpu() const { return impl_ && tp_device_of(impl_).type == TP_CPU; }
+    bool is_cuda() const { return impl_ && tp_device_of(impl_).type == TP_CUDA; }
+    bool is_xpu() const { return impl_ && tp_device_of(impl_).type == TP_XPU; }
+    bool is_meta() const { return impl_ && tp_device_of(impl_).type == TP_META; }
     bool is_sparse() const { return false; }
     bool is_sparse_csr() const { return false; }
     bool is_quantized() const { return false; }
     bool is_mkldnn() const { return false; }
     bool is_nested() const { return false; }
-    bool is_floating_point() const { return tp_dtype_is_floating(tp_dtype_of(impl_)); }
-    bool is_complex() const { return tp_dtype_is_complex(tp_dtype_of(impl_)); }
+    bool is_floating_point() const { return impl_ && tp_dtype_is_floating(tp_dtype_of(impl_)); }
+    bool is_complex() const { return impl_ && tp_dtype_is_complex(tp_dtype_of(impl_)); }
     bool is_signed() const { return scalar_type() != kByte && scalar_type() != kBool; }
     bool is_contiguous(MemoryFormat format = MemoryFormat::Contiguous) const {
-        return tp_is_contiguous_as(impl_, static_cast<tp_layout>(format));
+        return !impl_ || tp_is_contiguous_as(impl_, static_cast<tp_layout>(format));
     }
-    bool is_non_overlapping_and_dense() const { return !tp_overlaps_itself(impl_); }
+    bool is_non_overlapping_and_dense() const { return !impl_ || !tp_overlaps_itself(impl_); }
     MemoryFormat suggest_memory_format() const {
         if (dim() == 4 && !is_contiguous() && is_contiguous(MemoryFormat::ChannelsLast))
             return MemoryFormat::ChannelsLast;
@@ -157,18 +163,23 @@ class Tensor {
             return MemoryFormat::ChannelsLast3d;
         return MemoryFormat::Contiguous;
     }
-    bool is_view() const { return tp_is_view(impl_); }
-    bool is_alias_of(const Tensor &other) const { return tp_shares_storage(impl_, other.impl_); }
+    bool is_view() const { return impl_ && tp_is_view(impl_); }
+    bool is_alias_of(const Tensor &other) const {
+        return impl_ && other.impl_ && tp_shares_storage(impl_, other.impl_);
+    }
     bool is_set_to(const Tensor &o) const {
         return is_alias_of(o) && storage_offset() == o.storage_offset() && sizes() == o.sizes() &&
                strides() == o.strides();
     }
-    std::string toString() const { return DeviceTypeName(device().type()) + taper::toString(scalar_type()) + "Type"; }
+    std::string toString() const {
+        if (!impl_) return "UndefinedType";
+        return DeviceTypeName(device().type()) + taper::toString(scalar_type()) + "Type";
+    }
 
     // ---- Elements ----
-    void *data_ptr() const { return tp_data(impl_); }
-    const void *const_data_ptr() const { return tp_data(impl_); }
-    void *mutable_data_ptr() const { return tp_data(impl_); }
+    void *data_ptr() const { return tp_data(given("data_ptr()")); }
+    const void *const_data_ptr() const { return data_ptr(); }
+    void *mutable_data_ptr() const { return data_ptr(); }
     template <class T> T *data_ptr() const {
         using V = std::remove_const_t<T>;
         if (CppTypeToScalarType<V>::value != scalar_type())
@@ -233,7 +244,7 @@ class Tensor {
     const Tensor &set_requires_grad(bool on) const { return requires_grad_(on); }
     bool is_leaf() const { return tp_is_leaf(impl_); }
     int64_t output_nr() const { return tp_output_nr(impl_); }
-    int64_t _version() const { return tp_tensor_version(impl_); }
+    int64_t _version() const { return impl_ ? tp_tensor_version(impl_) : 0; }
     void retain_grad() const { detail::check(tp_retain_grad(impl_)); }
     bool retains_grad() const { return tp_retains_grad(impl_); }
     bool is_inference() const { return tp_is_inference(impl_); }
@@ -268,7 +279,12 @@ class Tensor {
 #include <taper/cpp/methods.inc>
 
   private:
+    static constexpr int64_t no_elements[1] = {0};
     Tensor &self() const { return const_cast<Tensor &>(*this); }
+    tp_tensor *given(const char *asked) const {
+        if (!impl_) detail::raise(TP_ERR_RUNTIME, detail::text(asked, " called on an undefined Tensor"));
+        return impl_;
+    }
     static IntArrayRef ref(tp_ints v) { return IntArrayRef(v.v, static_cast<size_t>(v.n)); }
     size_t place(int64_t d) const {
         size(d); /* an error where there is no such dim */
