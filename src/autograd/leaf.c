@@ -192,6 +192,7 @@ static void refresh(const tp_tensor *t) {
 }
 
 bool tpi_has_history(const tp_tensor *t) {
+    if (!t) return false;
     refresh(t);
     return t->requires_grad;
 }
