@@ -25,6 +25,12 @@ foreach(room base tensor device linalg dispatch ops autograd graph nn optim io d
     list(APPEND isa_sources ${room_isa_sources})
 endforeach()
 
+# What reads and writes files, interprets scripts or starts ranks waits for others: small code serves it as well as fast.
+set(small_sources ${once_sources})
+list(FILTER small_sources INCLUDE REGEX "/src/(io|dist)/")
+list(FILTER small_sources EXCLUDE REGEX "/(crc|zip_[a-z]+|reduce|round)\\.c$|/(media|tokenizer|engine)/")
+set_source_files_properties(${small_sources} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>")
+
 # Kernel text for devices that compile it travels in the library.
 file(GLOB kernel_texts CONFIGURE_DEPENDS src/device/gpu/kernels/*.h src/device/element/*.h
     src/ops/*/*.gpu.h src/optim/*.gpu.h)
