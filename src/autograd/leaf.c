@@ -198,8 +198,7 @@ bool tpi_has_history(const tp_tensor *t) {
 }
 
 bool tp_requires_grad(const tp_tensor *t) {
-    if (!t) return false;
-    return tpi_has_history(t) || (t->base && t->base->requires_grad && tpi_differentiable(t));
+    return tpi_has_history(t) || (t && t->base && t->base->requires_grad && tpi_differentiable(t));
 }
 
 bool tp_is_leaf(const tp_tensor *t) {

@@ -66,18 +66,11 @@ def embedding_bag(
     if mode == "max":
         raise RuntimeError("embedding_bag: sparse gradients are there for the modes 'sum' and 'mean'")
     rows = _picked(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
-    numbers = taper.arange(rows.shape[0], device=rows.device)
-    if padding_idx is None:
-        return F.embedding_bag(
-            numbers.view(input.shape),
-            rows,
-            offsets,
-            mode=mode,
-            per_sample_weights=per_sample_weights,
-            include_last_offset=include_last_offset,
-        )
-    numbers = taper.where(input.reshape(-1) == padding_idx, rows.shape[0], numbers)
-    rows = taper.cat([rows, rows.new_zeros(1, rows.shape[1])])
+    numbers, behind = taper.arange(rows.shape[0], device=rows.device), None
+    if padding_idx is not None:
+        behind = rows.shape[0]
+        numbers = taper.where(input.reshape(-1) == padding_idx, behind, numbers)
+        rows = taper.cat([rows, rows.new_zeros(1, rows.shape[1])])
     return F.embedding_bag(
         numbers.view(input.shape),
         rows,
@@ -85,7 +78,7 @@ def embedding_bag(
         mode=mode,
         per_sample_weights=per_sample_weights,
         include_last_offset=include_last_offset,
-        padding_idx=rows.shape[0] - 1,
+        padding_idx=behind,
     )
 
 

@@ -3,6 +3,13 @@
  * cases that never come. */
 #include "base/error.h"
 #include "io/script/program.h"
+#include <string.h>
+
+const tpi_script_word *tpi_script_word_in(const tpi_script_word *words, size_t n, const char *name) {
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(name, words[i].name) == 0) return &words[i];
+    return NULL;
+}
 
 static void find_words(tpi_expr *e) {
     e->words[0] = tpi_script_number_word(e->text);

@@ -282,7 +282,7 @@ static tpi_item dict(tpi_run *run, tpi_frame *f, const tpi_expr *e) {
 static tpi_item item_at(tpi_run *run, const tpi_item *v, const tpi_item *index) {
     tpi_item pair[2] = {*v, *index};
     tpi_script_call c = {.run = run, .name = "__getitem__", .n = 2, .args = pair};
-    tpi_done done = tpi_script_container_word("__getitem__")->run(&c);
+    tpi_done done = tpi_script_getitem(&c);
     if (done == TPI_OTHER) tpi_fail(TP_ERR_TYPE, "%s has no items", tpi_item_kind_name(v));
     return done == TPI_DONE ? c.result : tpi_item_nothing();
 }
@@ -396,7 +396,7 @@ static tpi_item negative(tpi_run *run, tpi_frame *f, const tpi_expr *e) {
     tpi_item v = eval(run, f, e->args[0]), result = tpi_item_nothing();
     if (v.kind == TP_IVALUE_NOTHING) return v;
     tpi_script_call c = {.run = run, .name = "neg", .n = 1, .args = &v};
-    tpi_done done = tpi_script_number_word("neg")->run(&c);
+    tpi_done done = tpi_script_neg(&c);
     if (done == TPI_DONE)
         result = c.result;
     else if (done == TPI_OTHER)

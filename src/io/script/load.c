@@ -147,7 +147,7 @@ static tpi_item object(loader *l, const tp_saved *v, int depth) {
 static tpi_item device(const loader *l, const tp_saved *v) {
     tpi_item text = tpi_item_text(v->as.text, (size_t)v->n);
     tpi_script_call c = {.run = (tpi_run *)(uintptr_t)&l->run, .name = "device", .n = 1, .args = &text};
-    tpi_done done = text.kind ? tpi_script_tensor_word("device")->run(&c) : TPI_FAILED_WORD;
+    tpi_done done = text.kind ? tpi_script_device(&c) : TPI_FAILED_WORD;
     if (text.kind) tpi_item_release(text);
     return done == TPI_DONE ? c.result : tpi_item_nothing();
 }

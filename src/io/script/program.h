@@ -59,10 +59,15 @@ typedef struct tpi_script_word {
     const char *name;
     tpi_done (*run)(tpi_script_call *c);
 } tpi_script_word;
+const tpi_script_word *tpi_script_word_in(const tpi_script_word *words, size_t n, const char *name); /* bind.c */
 const tpi_script_word *tpi_script_number_word(const char *name);    /* words_number.c; NULL: there is none */
 const tpi_script_word *tpi_script_text_word(const char *name);      /* words_text.c */
 const tpi_script_word *tpi_script_container_word(const char *name); /* words_container.c */
 const tpi_script_word *tpi_script_tensor_word(const char *name);    /* words_tensor.c */
+/* Those that stand behind the language's signs: -x, x[i] and a device by its text. */
+tpi_done tpi_script_neg(tpi_script_call *c);
+tpi_done tpi_script_getitem(tpi_script_call *c);
+tpi_done tpi_script_device(tpi_script_call *c);
 
 /* A call of an operator of the tables (operators.c). */
 const tp_operator *const *tpi_script_operators(tpi_program *p, const char *name, bool *inplace); /* NULL: none, or an

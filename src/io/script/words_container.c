@@ -31,7 +31,7 @@ static tpi_done w_len(tpi_script_call *c) {
     return tpi_give(c, tpi_item_int(box(c)->n));
 }
 
-static tpi_done w_getitem(tpi_script_call *c) {
+tpi_done tpi_script_getitem(tpi_script_call *c) {
     if (is_dict(c, 2)) {
         int64_t at = tpi_item_can_be_key(&c->args[1]) ? tpi_dict_find(box(c), &c->args[1]) : -1;
         return at < 0 ? no_key() : tpi_give(c, tpi_item_retain(box(c)->items[2 * at + 1]));
@@ -394,7 +394,7 @@ static tpi_done w_dict(tpi_script_call *c) {
 
 static const tpi_script_word words[] = {
     {"len", w_len},
-    {"__getitem__", w_getitem},
+    {"__getitem__", tpi_script_getitem},
     {"slice", w_slice},
     {"__contains__", w_contains},
     {"index", w_index},
@@ -432,7 +432,5 @@ static const tpi_script_word words[] = {
 };
 
 const tpi_script_word *tpi_script_container_word(const char *name) {
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(name, words[i].name) == 0) return &words[i];
-    return NULL;
+    return tpi_script_word_in(words, sizeof words / sizeof *words, name);
 }

@@ -96,7 +96,7 @@ static tpi_done w_fmod(tpi_script_call *c) {
     return tpi_give(c, tpi_item_float(fmod(real(&c->args[0]), real(&c->args[1]))));
 }
 
-static tpi_done w_neg(tpi_script_call *c) {
+tpi_done tpi_script_neg(tpi_script_call *c) {
     if (!are_numbers(c, 1)) return TPI_OTHER;
     const tpi_item *v = &c->args[0];
     if (is_complex(v)) return tpi_give(c, of_complex(-complex_of(v)));
@@ -352,7 +352,7 @@ static tpi_done w_derive_index(tpi_script_call *c) {
 static const tpi_script_word words[] = {
     {"add", w_add},
     {"mul", w_mul},
-    {"neg", w_neg},
+    {"neg", tpi_script_neg},
     {"eq", w_eq},
     {"ne", w_ne},
     {"lt", w_lt},
@@ -399,9 +399,8 @@ static const tpi_script_word words[] = {
 
 static const tpi_script_word function_word = {"a function of a number", w_function};
 const tpi_script_word *tpi_script_number_word(const char *name) {
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(name, words[i].name) == 0) return &words[i];
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (strcmp(name, functions[i].name) == 0) return &function_word;
-    return NULL;
+    const tpi_script_word *found = tpi_script_word_in(words, sizeof words / sizeof *words, name);
+    for (size_t i = 0; !found && i < sizeof functions / sizeof *functions; i++)
+        if (strcmp(name, functions[i].name) == 0) found = &function_word;
+    return found;
 }

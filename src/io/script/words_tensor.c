@@ -301,7 +301,7 @@ static tpi_done w_broadcast_shapes(tpi_script_call *c) {
 
 /* ---- Devices, errors, and what asks the library ---- */
 
-static tpi_done w_device(tpi_script_call *c) {
+tpi_done tpi_script_device(tpi_script_call *c) {
     if (c->n == 1 && c->args[0].kind == TP_IVALUE_DEVICE) return tpi_give(c, c->args[0]);
     if (c->n < 1 || c->args[0].kind != TP_IVALUE_TEXT) return TPI_OTHER;
     const char *text = c->args[0].as.box->text, *colon = strchr(text, ':');
@@ -428,7 +428,7 @@ static const tpi_script_word words[] = {
     {"prim.NumToTensor", w_num_to_tensor},
     {"prim.tolist", w_tolist},
     {"broadcast_shapes", w_broadcast_shapes},
-    {"device", w_device},
+    {"device", tpi_script_device},
     {"prim.type", w_device_type},
     {"prim.index", w_device_index},
     {"cpu", w_cpu},
@@ -451,7 +451,5 @@ static const tpi_script_word words[] = {
 };
 
 const tpi_script_word *tpi_script_tensor_word(const char *name) {
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(name, words[i].name) == 0) return &words[i];
-    return NULL;
+    return tpi_script_word_in(words, sizeof words / sizeof *words, name);
 }

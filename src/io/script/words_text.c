@@ -405,7 +405,5 @@ static const tpi_script_word words[] = {
 };
 
 const tpi_script_word *tpi_script_text_word(const char *name) {
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(name, words[i].name) == 0) return &words[i];
-    return NULL;
+    return tpi_script_word_in(words, sizeof words / sizeof *words, name);
 }
