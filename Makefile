@@ -117,7 +117,7 @@ reference:
 	@test -n "$$CI" || ! ls $(BUILD)/python/taper/_C.* > /dev/null 2>&1 || PYTHONPATH=$(BUILD)/python .venv/bin/python tools/stubs.py python/taper
 
 clean:
-	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-fuzz $(BUILD)-minimal $(BUILD)-wheel $(BUILD)-wheels* dist .venv
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-fuzz $(BUILD)-minimal $(BUILD)-wheels* build-pip dist .venv
 
 help:
 	@echo 'make              set up what is missing, configure, build the library and the examples'

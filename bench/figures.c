@@ -36,7 +36,7 @@ typedef struct operands {
 } operands;
 static operands whole = {.rows = ROWS}, block = {.rows = BLOCK};
 static const operands *of = &whole; /* what rows about bandwidth work on */
-static tp_tensor *room, *weight, *bias, *one, *leaf, *square[2], *small[2], *product[2];
+static tp_tensor *output, *weight, *bias, *one, *leaf, *square[2], *small[2], *product[2];
 static float *in, *in2, *out; /* the references' memory: the same kind, as warm */
 static volatile float kept;   /* where a reference's sum goes, so that it is computed */
 
@@ -57,7 +57,7 @@ static void prepare(void) {
         sets[i]->b = need(tp_randn(TP_INTS(sets[i]->rows, COLUMNS)));
         sets[i]->picks = need(tp_randperm(sets[i]->rows));
     }
-    room = need(tp_zeros(TP_INTS(ROWS, COLUMNS)));
+    output = need(tp_zeros(TP_INTS(ROWS, COLUMNS)));
     weight = need(tp_randn(TP_INTS(COLUMNS)));
     bias = need(tp_randn(TP_INTS(COLUMNS)));
     one = need(tp_ones(TP_INTS(1)));
@@ -70,7 +70,7 @@ static void prepare(void) {
     product[1] = need(tp_zeros(TP_INTS(64, 64)));
     in = tp_data(whole.a);
     in2 = tp_data(whole.b);
-    out = tp_data(room);
+    out = tp_data(output);
 }
 
 static void done(tp_tensor *t) {
@@ -240,7 +240,7 @@ static double quantile(int n, double *values, double part) {
 
 /* One side's turn. Threads of OpenMP and of the BLAS go on spinning for a while after their work, on cores that the
  * other side needs: a turn begins when the other's have gone to sleep, with runs that wake its own. */
-static double turn(void (*f)(void)) {
+static double median_time(void (*f)(void)) {
     double times[TIMED];
     nanosleep(&(struct timespec){.tv_nsec = 40 * 1000 * 1000}, NULL);
     for (int i = 0; i < WARM; i++) f();
@@ -249,7 +249,7 @@ static double turn(void (*f)(void)) {
 }
 
 /* The row's operator on the block, by one thread, brought up to all elements and shared by all threads. */
-static double turn_in_caches(const row *r) {
+static double median_time_in_caches(const row *r) {
     enum { REPEATS = 16 };
     int threads = tp_num_threads();
     double times[TIMED];
@@ -278,10 +278,10 @@ static figure measure(const row *r) {
     if (!r->reference) return measure_alone(r);
     for (int i = 0; i < ROUNDS; i++) {
         bool first = i % 2; /* sides change places, so that a drift helps neither */
-        if (first) reference[i] = turn(r->reference) / r->calls;
-        ours[i] = turn(r->ours) / r->calls;
-        if (!first) reference[i] = turn(r->reference) / r->calls;
-        computing[i] = r->bytes > 0 ? turn_in_caches(r) : 0;
+        if (first) reference[i] = median_time(r->reference) / r->calls;
+        ours[i] = median_time(r->ours) / r->calls;
+        if (!first) reference[i] = median_time(r->reference) / r->calls;
+        computing[i] = r->bytes > 0 ? median_time_in_caches(r) : 0;
         share[i] = reference[i] / ours[i];
         bound[i] = computing[i] / reference[i];
     }

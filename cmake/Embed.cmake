@@ -11,6 +11,6 @@ foreach(path ${FILES})
     string(REPLACE "\n" "\\n\"\n\"" text "${text}")
     string(APPEND table "{\"${name}\",\n\"${text}\"},\n")
 endforeach()
-file(WRITE ${OUT} "/* The text of src/device/gpu/kernels, src/device/element and *.gpu.h. Written by cmake/Embed.cmake: do not edit. */
+file(WRITE ${OUT} "/* The text of src/device/gpu/kernels, src/device/element, *_gpu_kernel.h and *_element.h. Written by cmake/Embed.cmake: do not edit. */
 #include \"ops/kernels.h\"
 const tpi_kernel_text tpi_kernel_texts[] = {\n${table}{0, 0}};\n")

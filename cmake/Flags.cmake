@@ -27,7 +27,7 @@ add_library(taper_flags INTERFACE)
 target_link_libraries(taper_flags INTERFACE taper_warnings OpenMP::OpenMP_C taper_blas m ${CMAKE_DL_LIBS})
 # The floating-point flags free the vectoriser without changing a result: nobody reads errno or the exception flags, and
 # contraction would make results depend on the instruction set.
-# The code of the house initialises lists by position: (tp_ints){v, n}.
+# Taper's own code initialises lists by position: (tp_ints){v, n}.
 target_compile_definitions(taper_flags INTERFACE TP_POSITIONAL)
 target_compile_options(taper_flags INTERFACE -fno-math-errno -fno-trapping-math -ffp-contract=off -ffunction-sections -fdata-sections
     $<$<BOOL:${TAPER_DEBUG_INFO}>:-g1>)

@@ -33,7 +33,7 @@ configure_file(cmake/taper.pc.in ${CMAKE_BINARY_DIR}/taper.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/taper.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # Job scripts and recipes for clusters.
-install(DIRECTORY packaging/ DESTINATION ${CMAKE_INSTALL_DATADIR}/taper/packaging USE_SOURCE_PERMISSIONS)
+install(DIRECTORY packaging/ DESTINATION ${CMAKE_INSTALL_DATADIR}/taper/packaging USE_SOURCE_PERMISSIONS PATTERN README.md EXCLUDE)
 
 # find_package(Torch), for those who name share/taper/cmake in CMAKE_PREFIX_PATH: nobody finds it by accident.
 set(torch_prefix "\${CMAKE_CURRENT_LIST_DIR}/../../../..")
@@ -42,10 +42,12 @@ set(torch_library "${torch_prefix}/${CMAKE_INSTALL_LIBDIR}/libtaper.so")
 configure_file(cmake/TorchConfig.cmake.in ${CMAKE_BINARY_DIR}/TorchConfig.cmake @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/TorchConfig.cmake DESTINATION ${CMAKE_INSTALL_DATADIR}/taper/cmake/Torch)
 
-# The pages and the examples, as they are.
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
-install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
-    FILES_MATCHING PATTERN "*.c" PATTERN "*.cpp" PATTERN "*.f90" PATTERN "*.py" PATTERN "*.md" PATTERN "*.gz")
+# The pages, whose links lead to what is installed, and the examples with their data.
+find_program(PYTHON3 python3 REQUIRED)
+set(pages ${CMAKE_BINARY_DIR}/installed-pages)
+install(CODE "file(REMOVE_RECURSE ${pages})
+execute_process(COMMAND ${PYTHON3} ${CMAKE_SOURCE_DIR}/tools/site/installed.py ${CMAKE_SOURCE_DIR} ${pages}/${CMAKE_INSTALL_DOCDIR} ${pages} COMMAND_ERROR_IS_FATAL ANY)")
+install(DIRECTORY ${pages}/${CMAKE_INSTALL_DOCDIR}/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # The site and the man pages, where `make docs` built them.
 install(DIRECTORY ${CMAKE_BINARY_DIR}/site/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/html OPTIONAL)

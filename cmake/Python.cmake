@@ -12,7 +12,11 @@ if(TAPER_PYTHON_HEADERS)
     target_include_directories(python_extension SYSTEM PRIVATE ${TAPER_PYTHON_HEADERS})
     set_target_properties(python_extension PROPERTIES PREFIX "" SUFFIX ".${TAPER_PYTHON_SOABI}.so")
 else()
-    find_package(Python3 3.10 COMPONENTS Interpreter Development.Module REQUIRED)
+    find_package(Python3 3.10 COMPONENTS Interpreter Development.Module)
+    if(NOT Python3_FOUND)
+        message(FATAL_ERROR "The Python package needs Python 3.10 or newer, with its headers. They are in the package python3-dev (apt) or "
+            "python3-devel (dnf, zypper); a module of Python brings them along. CMake's line above tells what was found.")
+    endif()
     Python3_add_library(python_extension MODULE WITH_SOABI ${extension_sources})
 endif()
 target_link_libraries(python_extension PRIVATE taper taper_flags)
@@ -55,6 +59,12 @@ endif()
 file(GLOB example_data CONFIGURE_DEPENDS examples/data/*.gz)
 file(CREATE_LINK ${CMAKE_SOURCE_DIR}/examples/data ${TAPER_PYTHON_DIR}/taper/_train/data SYMBOLIC)
 install(FILES ${example_data} DESTINATION taper/_train/data COMPONENT python EXCLUDE_FROM_ALL)
+# Job scripts, in the environment's own share/: where `make install` has them, seen from the command.
+if(SKBUILD)
+    install(DIRECTORY packaging/cobalt packaging/pbs packaging/slurm DESTINATION ${SKBUILD_DATA_DIR}/share/taper/packaging
+        COMPONENT python EXCLUDE_FROM_ALL USE_SOURCE_PERMISSIONS)
+    install(PROGRAMS packaging/one-gpu-per-rank DESTINATION ${SKBUILD_DATA_DIR}/share/taper/packaging COMPONENT python EXCLUDE_FROM_ALL)
+endif()
 
 # What C++ programs and extensions are built with: headers, and find_package(Torch) by torch.utils.cmake_prefix_path.
 set(torch_prefix "\${CMAKE_CURRENT_LIST_DIR}/../../..")

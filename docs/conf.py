@@ -13,6 +13,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 highlight_language = "none"
+smartquotes = False  # curly quotes and long dashes would change what stands in texts as code
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 html_theme = "furo"

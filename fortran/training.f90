@@ -76,6 +76,31 @@ module taper_training
         final :: tpf_final_autocast
     end type
 
+    ! Losses of half precision are scaled, and steps with infinite gradients left out. The program's to free: call scaler%free()
+    type :: tp_scaler
+        type(c_ptr), private :: made = c_null_ptr
+    contains
+        procedure :: handle => tpf_handle_scaler
+        procedure :: scale => tpf_scaler_scale         ! the loss times the scale
+        procedure :: unscale => tpf_scaler_unscale     ! before gradients are clipped
+        procedure :: step => tpf_scaler_step           ! the optimiser's, unless a gradient is infinite or NaN
+        procedure :: update => tpf_scaler_update       ! once after all optimisers' steps
+        procedure :: get_scale => tpf_scaler_get_scale
+        procedure :: free => tpf_free_scaler
+    end type
+
+    ! A TorchScript program, as PyTorch's torch.jit.save wrote it. The program's to free: call script%free()
+    type :: tp_script
+        type(c_ptr), private :: made = c_null_ptr
+    contains
+        procedure :: handle => tpf_handle_script
+        procedure, private :: forward_one => tpf_script_forward_one, forward_list => tpf_script_forward_list
+        generic :: forward => forward_one, forward_list
+        procedure :: train => tpf_script_train         ! .false.: evaluation
+        procedure :: save => tpf_script_save
+        procedure :: free => tpf_free_script
+    end type
+
     interface tp_clip_grad_norm ! scales gradients so that their joint norm is at most max_norm; gives the norm that they had
         module procedure tpf_clip_norm_tensors, tpf_clip_norm_module
     end interface
@@ -106,6 +131,12 @@ module taper_training
         type(c_ptr) :: model = c_null_ptr, optimiser = c_null_ptr, schedule = c_null_ptr, scaler = c_null_ptr
         type(c_ptr) :: loader = c_null_ptr, generator = c_null_ptr, schedules = c_null_ptr
         integer(c_int64_t) :: nschedules = 0, epoch = 0, step = 0
+    end type
+    type, bind(c) :: tpf_scaler_options
+        integer(c_int64_t) :: bytes
+        real(c_double) :: init_scale, growth_factor, backoff_factor
+        integer(c_int64_t) :: growth_interval
+        logical(c_bool) :: enabled
     end type
     type, bind(c) :: tpf_dist_options
         integer(c_int64_t) :: bytes
@@ -249,6 +280,68 @@ module taper_training
             import
             character(kind=c_char), intent(in) :: path(*)
             type(tpf_training), intent(inout) :: training
+            logical(c_bool) :: ok
+        end function
+        ! scalers and scripts
+        function tpf_c_scaler_new(options) bind(c, name="tp_scaler_new_with") result(s)
+            import
+            type(tpf_scaler_options), intent(in) :: options
+            type(c_ptr) :: s
+        end function
+        subroutine tpf_c_scaler_free(s) bind(c, name="tp_scaler_free")
+            import
+            type(c_ptr), value :: s
+        end subroutine
+        function tpf_c_scaler_scale(s, loss) bind(c, name="tp_scaler_scale") result(t)
+            import
+            type(c_ptr), value :: s, loss
+            type(c_ptr) :: t
+        end function
+        function tpf_c_scaler_unscale(s, o) bind(c, name="tp_scaler_unscale") result(ok)
+            import
+            type(c_ptr), value :: s, o
+            logical(c_bool) :: ok
+        end function
+        function tpf_c_scaler_step(s, o) bind(c, name="tp_scaler_step") result(ok)
+            import
+            type(c_ptr), value :: s, o
+            logical(c_bool) :: ok
+        end function
+        function tpf_c_scaler_update(s) bind(c, name="tp_scaler_update") result(ok)
+            import
+            type(c_ptr), value :: s
+            logical(c_bool) :: ok
+        end function
+        function tpf_c_scaler_get_scale(s) bind(c, name="tp_scaler_get_scale") result(scale)
+            import
+            type(c_ptr), value :: s
+            real(c_double) :: scale
+        end function
+        function tpf_c_script_load(path) bind(c, name="tp_script_load") result(s)
+            import
+            character(kind=c_char), intent(in) :: path(*)
+            type(c_ptr) :: s
+        end function
+        subroutine tpf_c_script_free(s) bind(c, name="tp_ivalue_release")
+            import
+            type(c_ptr), value :: s
+        end subroutine
+        function tpf_c_script_forward(s, inputs) bind(c, name="tp_script_forward") result(t)
+            import
+            type(c_ptr), value :: s
+            type(tpf_list), value :: inputs
+            type(c_ptr) :: t
+        end function
+        function tpf_c_script_train(s, on) bind(c, name="tp_script_train") result(ok)
+            import
+            type(c_ptr), value :: s
+            logical(c_bool), value :: on
+            logical(c_bool) :: ok
+        end function
+        function tpf_c_script_save(s, path) bind(c, name="tp_script_save") result(ok)
+            import
+            type(c_ptr), value :: s
+            character(kind=c_char), intent(in) :: path(*)
             logical(c_bool) :: ok
         end function
         ! many processes
@@ -826,44 +919,155 @@ contains
 
     ! ---- a training's checkpoint: one file with all that is given, and the default generator's place ----
     ! The file is that of the C function of the same name: PyTorch's programs read it, too.
-    subroutine tp_training_save(path, net, optimiser, schedule, loader, epoch)
+    subroutine tp_training_save(path, net, optimiser, schedule, loader, epoch, step, scaler, generator)
         character(len=*), intent(in) :: path
         type(tp_module), intent(in) :: net
         type(tp_optimiser), intent(in), optional :: optimiser
         type(tp_schedule), intent(in), optional :: schedule
         type(tp_loader), intent(in), optional :: loader
-        integer, intent(in), optional :: epoch
+        integer, intent(in), optional :: epoch, step
+        type(tp_scaler), intent(in), optional :: scaler
+        type(tp_generator), intent(in), optional :: generator ! besides the default one, which is always saved
         type(tpf_training) :: all
         logical(c_bool) :: ok
-        all = tpf_training_of(net, optimiser, schedule, loader)
+        all = tpf_training_of(net, optimiser, schedule, loader, scaler, generator)
         if (present(epoch)) all%epoch = epoch
+        if (present(step)) all%step = step
         if (tp_ok()) ok = tpf_c_training_save(trim(path) // c_null_char, all)
     end subroutine
-    subroutine tp_training_load(path, net, optimiser, schedule, loader, epoch)
+    subroutine tp_training_load(path, net, optimiser, schedule, loader, epoch, step, scaler, generator)
         character(len=*), intent(in) :: path
         type(tp_module), intent(in) :: net
         type(tp_optimiser), intent(in), optional :: optimiser
         type(tp_schedule), intent(in), optional :: schedule
         type(tp_loader), intent(in), optional :: loader
-        integer, intent(out), optional :: epoch
+        integer, intent(out), optional :: epoch, step
+        type(tp_scaler), intent(in), optional :: scaler
+        type(tp_generator), intent(in), optional :: generator
         type(tpf_training) :: all
         logical(c_bool) :: ok
-        all = tpf_training_of(net, optimiser, schedule, loader)
+        all = tpf_training_of(net, optimiser, schedule, loader, scaler, generator)
         if (tp_ok()) ok = tpf_c_training_load(trim(path) // c_null_char, all)
         if (present(epoch)) epoch = int(all%epoch)
+        if (present(step)) step = int(all%step)
     end subroutine
-    function tpf_training_of(net, optimiser, schedule, loader) result(all)
+    function tpf_training_of(net, optimiser, schedule, loader, scaler, generator) result(all)
         type(tp_module), intent(in) :: net
         type(tp_optimiser), intent(in), optional :: optimiser
         type(tp_schedule), intent(in), optional :: schedule
         type(tp_loader), intent(in), optional :: loader
+        type(tp_scaler), intent(in), optional :: scaler
+        type(tp_generator), intent(in), optional :: generator
         type(tpf_training) :: all
         all%bytes = int(storage_size(all) / 8, c_int64_t)
         all%model = net%handle()
         if (present(optimiser)) all%optimiser = optimiser%handle()
         if (present(schedule)) all%schedule = schedule%handle()
         if (present(loader)) all%loader = loader%handle()
+        if (present(scaler)) all%scaler = scaler%handle()
+        if (present(generator)) all%generator = generator%handle
     end function
+
+    ! ---- scalers of losses ----
+    function tp_scaler_new(init_scale, growth_factor, backoff_factor, growth_interval, enabled) result(s)
+        class(*), intent(in), optional :: init_scale, growth_factor, backoff_factor
+        integer, intent(in), optional :: growth_interval
+        logical, intent(in), optional :: enabled
+        type(tp_scaler) :: s
+        type(tpf_scaler_options) :: o
+        o%bytes = int(storage_size(o) / 8, c_int64_t)
+        o%init_scale = tpf_real(init_scale, 65536._c_double)
+        o%growth_factor = tpf_real(growth_factor, 2._c_double)
+        o%backoff_factor = tpf_real(backoff_factor, 0.5_c_double)
+        o%growth_interval = 2000
+        if (present(growth_interval)) o%growth_interval = growth_interval
+        o%enabled = .true.
+        if (present(enabled)) o%enabled = enabled
+        s%made = tpf_c_scaler_new(o)
+    end function
+    function tpf_handle_scaler(s) result(handle)
+        class(tp_scaler), intent(in) :: s
+        type(c_ptr) :: handle
+        handle = s%made
+    end function
+    function tpf_scaler_scale(s, loss) result(t)
+        class(tp_scaler), intent(in) :: s
+        type(tp_tensor), intent(in) :: loss
+        type(tp_tensor) :: t
+        t%handle = tpf_c_scaler_scale(s%made, loss%handle)
+    end function
+    subroutine tpf_scaler_unscale(s, optimiser)
+        class(tp_scaler), intent(in) :: s
+        type(tp_optimiser), intent(in) :: optimiser
+        logical(c_bool) :: ok
+        ok = tpf_c_scaler_unscale(s%made, optimiser%handle())
+    end subroutine
+    subroutine tpf_scaler_step(s, optimiser)
+        class(tp_scaler), intent(in) :: s
+        type(tp_optimiser), intent(in) :: optimiser
+        logical(c_bool) :: ok
+        ok = tpf_c_scaler_step(s%made, optimiser%handle())
+    end subroutine
+    subroutine tpf_scaler_update(s)
+        class(tp_scaler), intent(in) :: s
+        logical(c_bool) :: ok
+        ok = tpf_c_scaler_update(s%made)
+    end subroutine
+    function tpf_scaler_get_scale(s) result(scale)
+        class(tp_scaler), intent(in) :: s
+        real(c_double) :: scale
+        scale = tpf_c_scaler_get_scale(s%made)
+    end function
+    subroutine tpf_free_scaler(s)
+        class(tp_scaler), intent(inout) :: s
+        call tpf_c_scaler_free(s%made)
+        s%made = c_null_ptr
+    end subroutine
+
+    ! ---- TorchScript programs ----
+    function tp_script_load(path) result(s)
+        character(len=*), intent(in) :: path
+        type(tp_script) :: s
+        s%made = tpf_c_script_load(trim(path) // c_null_char)
+    end function
+    function tpf_handle_script(s) result(handle)
+        class(tp_script), intent(in) :: s
+        type(c_ptr) :: handle
+        handle = s%made
+    end function
+    function tpf_script_forward_one(s, input) result(t)
+        class(tp_script), intent(in) :: s
+        type(tp_tensor), intent(in) :: input
+        type(tp_tensor) :: t
+        type(tpf_frame), target :: f
+        t%handle = tpf_c_script_forward(s%made, tpf_handles(f, [input]))
+    end function
+    function tpf_script_forward_list(s, inputs) result(t)
+        class(tp_script), intent(in) :: s
+        type(tp_tensor), intent(in) :: inputs(:)
+        type(tp_tensor) :: t
+        type(tpf_frame), target :: f
+        t%handle = tpf_c_script_forward(s%made, tpf_handles(f, inputs))
+    end function
+    subroutine tpf_script_train(s, on)
+        class(tp_script), intent(in) :: s
+        logical, intent(in), optional :: on
+        logical(c_bool) :: ok, value
+        value = .true.
+        if (present(on)) value = on
+        ok = tpf_c_script_train(s%made, value)
+    end subroutine
+    subroutine tpf_script_save(s, path)
+        class(tp_script), intent(in) :: s
+        character(len=*), intent(in) :: path
+        logical(c_bool) :: ok
+        ok = tpf_c_script_save(s%made, trim(path) // c_null_char)
+    end subroutine
+    subroutine tpf_free_script(s)
+        class(tp_script), intent(inout) :: s
+        call tpf_c_script_free(s%made)
+        s%made = c_null_ptr
+    end subroutine
 
     ! ---- many processes: rank, number and where to meet come from the launcher, mpirun's or another's ----
     subroutine tp_dist_init(backend, timeout)

@@ -52,8 +52,8 @@ native() { awk -v which="$1" '/^~~~/ {if (on) {on = 0} else {on = 1; n++}; next}
 native 1 > tables/rotate.op
 native 2 > rotate.c
 native 3 > rotate_gpu.c
-native 4 > rotate.gpu.h
-for part in tables/rotate.op rotate.c rotate_gpu.c rotate.gpu.h; do test -s $part || fail "the page has no block for $part"; done
+native 4 > rotate_gpu_kernel.h
+for part in tables/rotate.op rotate.c rotate_gpu.c rotate_gpu_kernel.h; do test -s $part || fail "the page has no block for $part"; done
 "$opgen" --out generated tables/*.op || fail "opgen refused the native stanza"
 rm -f native_*.o
 for part in generated/bump_glue generated/bump_texts generated/rotate_glue generated/registry generated/samples rotate rotate_gpu; do
@@ -80,7 +80,7 @@ for test in values gradient forms; do
     TAPER_TEST_OP=rotate_pairs ./test_$test > log 2>&1 || { cat log; fail "operators_${test}_test fails for the native operator"; }
 done
 texts=$(printf '%s;' "$TAPER_SOURCE_DIR"/src/device/gpu/kernels/*.h "$TAPER_SOURCE_DIR"/src/device/element/*.h \
-    "$TAPER_SOURCE_DIR"/src/ops/*/*.gpu.h "$TAPER_SOURCE_DIR"/src/optim/*.gpu.h)rotate.gpu.h
+    "$TAPER_SOURCE_DIR"/src/ops/*/*_gpu_kernel.h "$TAPER_SOURCE_DIR"/src/ops/*/*_element.h "$TAPER_SOURCE_DIR"/src/optim/*_gpu_kernel.h)rotate_gpu_kernel.h
 cmake -DOUT="$scratch/kernel_texts.c" "-DFILES=$texts" -P "$TAPER_SOURCE_DIR/cmake/Embed.cmake"
 for part in operators_device_test processors_as_xpu; do $cc $flags -c "$TAPER_SOURCE_DIR/tests/$part.c" -o device_$part.o; done
 $cc $flags device_*.o kernel_texts.c support_*.o native_*.o kernels_*.o "$TAPER_BUILD_DIR/libtaper_test_support.a" $libraries -lcmocka -o test_device ||

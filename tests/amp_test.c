@@ -142,8 +142,10 @@ static void gradients_are_unscaled_in_one_pass(void **state) {
         ASSERT_VALUES(tp_to(half, .dtype = TP_FLOAT32), 2, 2, 2);
         ASSERT_VALUES(holes, 3, 3, 3);
         tp_fill_(tp_select(long_one, 0, 77777), tp_float(INFINITY));
-        assert_true(tp_unscale_gradients(TP_LIST(a, long_one), 1, &found) && found);
-        assert_true(tp_unscale_gradients(TP_LIST(VECTOR(1, NAN)), 1, &found) && found);
+        assert_true(tp_unscale_gradients(TP_LIST(a, long_one), 1, &found));
+        assert_true(found);
+        assert_true(tp_unscale_gradients(TP_LIST(VECTOR(1, NAN)), 1, &found));
+        assert_true(found);
         tp_tensor *whole = tp_ones(TP_INTS(2), .dtype = TP_INT64);
         assert_false(tp_unscale_gradients(TP_LIST(a, whole), 0.5, &found));
         assert_error("floating");
@@ -180,7 +182,9 @@ static void a_profile_tells_who_ran_where(void **state) {
         assert_string_equal(forward->name, "forward");
         assert_int_equal(forward->kind, TP_EVENT_RANGE);
         assert_int_equal(linear->parent, 0);
-        assert_true(forward->start <= linear->start && linear->start <= linear->end && linear->end <= forward->end);
+        assert_true(forward->start <= linear->start);
+        assert_true(linear->start <= linear->end);
+        assert_true(linear->end <= forward->end);
         assert_int_equal(linear->bytes, 8 * sizeof(float));
         const tp_event *node = tp_profile_event(p, find_event(p, "MmBackward0"));
         assert_int_equal(node->kind, TP_EVENT_BACKWARD);
@@ -188,10 +192,15 @@ static void a_profile_tells_who_ran_where(void **state) {
         assert_int_equal(linear->ninputs, 3);
         tp_event_input input;
         assert_true(tp_profile_input(p, find_event(p, "linear"), 1, &input));
-        assert_true(input.dtype == TP_FLOAT32 && input.shape.n == 2 && input.shape.v[0] == 4 && input.shape.v[1] == 3 &&
-                    input.count == -1);
-        assert_true(tp_profile_input(p, find_event(p, "cat"), 0, &input) && input.count == 2);
-        assert_true(tp_profile_input(p, find_event(p, "cat"), 2, &input) && input.shape.n == 2);
+        assert_true(input.dtype == TP_FLOAT32);
+        assert_true(input.shape.n == 2);
+        assert_true(input.shape.v[0] == 4);
+        assert_true(input.shape.v[1] == 3);
+        assert_true(input.count == -1);
+        assert_true(tp_profile_input(p, find_event(p, "cat"), 0, &input));
+        assert_true(input.count == 2);
+        assert_true(tp_profile_input(p, find_event(p, "cat"), 2, &input));
+        assert_true(input.shape.n == 2);
         assert_false(tp_profile_input(p, 0, 0, &input));
         assert_error("no input");
         assert_int_equal(tp_profile_lost(p), 0);

@@ -47,8 +47,10 @@ static void every_kind_of_sample_comes_back(void **state) {
         for (int64_t i = 0; i < sound->numel; i++) assert_true(fabsf(value(back, i) - value(sound, i)) <= kinds[k].off);
         tp_wav_info info = {.size = sizeof info};
         assert_true(tp_wav_describe(file, &info));
-        assert_true(info.channels == 2 && info.frames == 31 && info.bits == kinds[k].bits &&
-                    info.floating == kinds[k].floating);
+        assert_true(info.channels == 2);
+        assert_true(info.frames == 31);
+        assert_true(info.bits == kinds[k].bits);
+        assert_true(info.floating == kinds[k].floating);
         tp_release(file);
         tp_release(back);
     }
@@ -97,7 +99,9 @@ static void a_part_of_a_file(void **state) {
     TP_SCOPE {
         tp_tensor *part = tp_read_wav(path, &rate, .frame_offset = 5, .num_frames = 3),
                   *rest = tp_read_wav(path, NULL, .frame_offset = 15, .num_frames = 100);
-        assert_true(tp_size(part, 1) == 3 && value(part, 0) == value(sound, 5) && value(part, 3) == value(sound, 25));
+        assert_true(tp_size(part, 1) == 3);
+        assert_true(value(part, 0) == value(sound, 5));
+        assert_true(value(part, 3) == value(sound, 25));
         assert_int_equal(tp_size(rest, 1), 5);
         assert_int_equal(tp_size(tp_read_wav(path, NULL, .frame_offset = 50), 1), 0);
         assert_null(tp_read_wav(path, NULL, .num_frames = 0));

@@ -10,7 +10,9 @@ static void gradients_accumulate(void **state) {
     (void)state;
     TP_SCOPE {
         tp_tensor *x = LEAF(1, 2, 3), *y = square_sum(x);
-        assert_true(tp_requires_grad(y) && !tp_is_leaf(y) && tp_is_leaf(x));
+        assert_true(tp_requires_grad(y));
+        assert_true(!tp_is_leaf(y));
+        assert_true(tp_is_leaf(x));
         assert_null(tp_grad(x));
         assert_true(tp_backward(y, .retain_graph = true));
         ASSERT_VALUES(tp_grad(x), 2, 4, 6);
@@ -51,7 +53,9 @@ static void gradients_of_empty_vectors_beside_others(void **state) { /* cat take
                   *x = tp_set_requires_grad(tp_ones(TP_INTS(1, 2)), true);
         assert_true(tp_backward(tp_sum(tp_mul(tp_cat(TP_LIST(none, x), .dim = 1), 3))));
         ASSERT_VALUES(tp_grad(x), 3, 3);
-        assert_true(tp_grad(none) && tp_ndim(tp_grad(none)) == 1 && tp_numel(tp_grad(none)) == 0);
+        assert_true(tp_grad(none));
+        assert_true(tp_ndim(tp_grad(none)) == 1);
+        assert_true(tp_numel(tp_grad(none)) == 0);
     }
 }
 
@@ -234,7 +238,8 @@ static void writing_into_part_of_a_constant(void **state) { /* y = zeros(3); y[0
     TP_SCOPE {
         tp_tensor *s = LEAF(5), *y = tp_zeros(TP_INTS(3)), *other = item(y, 1);
         assert_non_null(tp_copy_(item(y, 0), item(s, 0)));
-        assert_true(tp_requires_grad(y) && !tp_is_leaf(y));
+        assert_true(tp_requires_grad(y));
+        assert_true(!tp_is_leaf(y));
         assert_string_equal(tp_grad_fn_name(y), "CopySlices");
         assert_true(tp_requires_grad(other));
         assert_string_equal(tp_grad_fn_name(other), "AsStridedBackward0");
@@ -256,7 +261,8 @@ static void writes_to_views_rewrite_the_bases_history(void **state) {
         assert_true(tp_backward(square_sum(y), .retain_graph = true));
         ASSERT_VALUES(tp_grad(x), 2, 400, 54, 32, 16000, 432);
         ASSERT_VALUES(tp_grad(w), 80, 4000);
-        assert_true(tp_zero_grad(x) && tp_zero_grad(w));
+        assert_true(tp_zero_grad(x));
+        assert_true(tp_zero_grad(w));
         assert_true(tp_backward(tp_sum(tp_mul(other, tp_sum(column)))));
         ASSERT_VALUES(tp_grad(x), 0, 2440, 0, 440, 18560, 1320);
         ASSERT_VALUES(tp_grad(w), 488, 4640);
@@ -597,7 +603,8 @@ static void dirty_and_nondifferentiable(void **state) {
         assert_true(tp_apply(&mixed, NULL, TP_LIST(h, w), out, 3));
         assert_ptr_equal(out[0], h);
         assert_false(tp_requires_grad(out[1]));
-        assert_true(out[2] != w && tp_requires_grad(out[2]));
+        assert_true(out[2] != w);
+        assert_true(tp_requires_grad(out[2]));
         assert_true(tp_backward(tp_sum(tp_mul(out[0], out[2]))));
         ASSERT_VALUES(tp_grad(x), 42, 48);
         ASSERT_VALUES(tp_grad(w), 6, 12);
@@ -650,7 +657,8 @@ static void checkpoints_draw_the_same_numbers(void **state) {
         tp_tensor *next = tp_randn(TP_INTS(1));
         float out[64], grad[64];
         assert_true(tp_backward(tp_sum(y)));
-        assert_true(tp_copy_out(y, out, sizeof out) && tp_copy_out(tp_grad(x), grad, sizeof grad));
+        assert_true(tp_copy_out(y, out, sizeof out));
+        assert_true(tp_copy_out(tp_grad(x), grad, sizeof grad));
         for (int i = 0; i < 64; i++) assert_true(out[i] == grad[i]);
         tp_manual_seed(3);
         assert_non_null(tp_dropout(tp_detach(x), .p = 0.5, .training = true));

@@ -183,8 +183,10 @@ static void test_dtype_names_and_casts(void **state) {
     assert_true(tp_can_cast(TP_INT64, TP_UINT8));
     assert_false(tp_can_cast(TP_FLOAT32, TP_INT64));
     assert_false(tp_can_cast(TP_COMPLEX64, TP_FLOAT64));
-    assert_true(tp_dtype_to_complex(TP_FLOAT16) == TP_COMPLEX32 && tp_dtype_to_real(TP_BCOMPLEX32) == TP_BFLOAT16);
-    assert_true(tp_dtype_has_values(TP_UINT64) && !tp_dtype_has_values(TP_UINT4));
+    assert_true(tp_dtype_to_complex(TP_FLOAT16) == TP_COMPLEX32);
+    assert_true(tp_dtype_to_real(TP_BCOMPLEX32) == TP_BFLOAT16);
+    assert_true(tp_dtype_has_values(TP_UINT64));
+    assert_true(!tp_dtype_has_values(TP_UINT4));
     assert_string_equal(tp_dtype_word(TP_FLOAT8_E4M3FN), "Float8_e4m3fn");
 }
 
@@ -311,11 +313,13 @@ static void test_halves(void **state) {
         double expected = half_value(h);
         float f = tpi_half_to_float((uint16_t)h);
         if (isnan(expected)) {
-            assert_true(isnan(f) && !signbit(f) == !(h & 0x8000));
+            assert_true(isnan(f));
+            assert_true(!signbit(f) == !(h & 0x8000));
             assert_int_equal(tpi_float_to_half(f), h | 0x200);
             continue;
         }
-        assert_true((double)f == expected && !signbit(f) == !(h & 0x8000));
+        assert_true((double)f == expected);
+        assert_true(!signbit(f) == !(h & 0x8000));
         assert_int_equal(tpi_float_to_half(f), h);
         if ((h & 0x7fff) >= 0x7bff) continue;
         float tie = (float)((expected + half_value(h + 1)) / 2);
@@ -399,7 +403,8 @@ static void test_counters_tell_the_truth(void **state) {
     void *large = tpi_alloc(10 << 20);
     tp_memory_stats during = stats_now();
     assert_int_equal(during.allocated - before.allocated, 10 << 20);
-    assert_true(during.reserved >= during.allocated && during.peak_allocated >= during.allocated);
+    assert_true(during.reserved >= during.allocated);
+    assert_true(during.peak_allocated >= during.allocated);
     assert_int_equal(during.allocations, before.allocations + 1);
     assert_int_equal(tpi_alloc_live(), live + 1);
     tpi_free(large, 10 << 20);
@@ -418,8 +423,9 @@ static void test_a_block_wastes_less_than_a_quarter(void **state) {
     for (size_t bytes = 64; bytes < (size_t)1 << 30; bytes += bytes / 7 + 1) {
         int64_t before = stats_now().allocated;
         void *block = tpi_alloc(bytes);
-        int64_t room = stats_now().allocated - before;
-        assert_true(room >= (int64_t)bytes && (room < 512 || (double)room <= 1.25 * (double)bytes));
+        int64_t taken = stats_now().allocated - before;
+        assert_true(taken >= (int64_t)bytes);
+        assert_true((taken < 512 || (double)taken <= 1.25 * (double)bytes));
         tpi_free(block, bytes);
     }
     tp_memory_trim();
@@ -585,7 +591,8 @@ static void test_a_forked_child_works(void **state) {
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_true(WIFEXITED(status));
+    assert_true(WEXITSTATUS(status) == 0);
     tp_set_num_threads(0);
 }
 
@@ -650,7 +657,8 @@ static void test_philox(void **state) {
     tpi_philox taken;
     assert_true(
         tpi_philox_reserve(g, device, 5, &taken)); /* begins at the next whole group, and leaves a whole group behind */
-    assert_true(taken.seed == 7 && taken.offset == 3);
+    assert_true(taken.seed == 7);
+    assert_true(taken.offset == 3);
     assert_int_equal(tp_generator_offset(g), 20);
     tp_tensor *saved = tp_generator_get_state(g);
     assert_int_equal(tp_numel(saved), 16);

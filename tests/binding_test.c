@@ -13,7 +13,8 @@ static void tensors_remember_their_objects(void **state) {
     tp_tensor *t = VECTOR(1, 2), *left = NULL;
     assert_null(tp_binding(t));
     assert_int_equal(tp_references(t), 1);
-    assert_true(tp_set_binding(t, &other, count_up) && tp_set_binding(t, &left, take_last));
+    assert_true(tp_set_binding(t, &other, count_up));
+    assert_true(tp_set_binding(t, &left, take_last));
     assert_ptr_equal(tp_binding(t), &left);
     tp_retain(t);
     assert_int_equal(tp_references(t), 2);
@@ -92,7 +93,9 @@ static void data_has_a_version_of_its_own(void **state) {
     TP_SCOPE {
         tp_tensor *x = LEAF(1, 2), *data = tp_data_alias(x), *detached = tp_detach(x);
         tp_tensor *y = tp_mul(x, x);
-        assert_true(tp_shares_storage(x, data) && !tp_requires_grad(data) && !tp_is_view(data));
+        assert_true(tp_shares_storage(x, data));
+        assert_true(!tp_requires_grad(data));
+        assert_true(!tp_is_view(data));
         tp_mul_(data, 3);
         assert_int_equal(tp_tensor_version(x), 0);
         assert_int_equal(tp_tensor_version(data), 1);
@@ -129,7 +132,10 @@ static void data_can_be_exchanged(void **state) {
         assert_true(tp_set_data(x, tp_narrow(flat, 0, 2, 2)));
         ASSERT_VALUES(x, 2, 3);
         ASSERT_VALUES(tp_grad(x), 2, 2);
-        assert_true(tp_is_leaf(x) && tp_requires_grad(x) && tp_shares_storage(x, flat) && !tp_is_view(x));
+        assert_true(tp_is_leaf(x));
+        assert_true(tp_requires_grad(x));
+        assert_true(tp_shares_storage(x, flat));
+        assert_true(!tp_is_view(x));
         assert_int_equal(tp_storage_offset(x), 2);
         y = tp_mul(x, x);
         tp_mul_(flat, 2); /* another tensor's version */
@@ -234,10 +240,13 @@ static void overlaps_are_told(void **state) {
     (void)state;
     TP_SCOPE {
         tp_tensor *x = tp_arange(tp_float(6)), *left = tp_narrow(x, 0, 0, 3), *right = tp_narrow(x, 0, 3, 3);
-        assert_true(tp_overlaps(x, left) && tp_overlaps(right, x) && !tp_overlaps(left, right) &&
-                    !tp_overlaps(x, VECTOR(1)));
+        assert_true(tp_overlaps(x, left));
+        assert_true(tp_overlaps(right, x));
+        assert_true(!tp_overlaps(left, right));
+        assert_true(!tp_overlaps(x, VECTOR(1)));
         assert_false(tp_overlaps(x, tp_narrow(x, 0, 0, 0)));
-        assert_true(tp_overlaps_itself(tp_expand(VECTOR(1), TP_INTS(3))) && !tp_overlaps_itself(x));
+        assert_true(tp_overlaps_itself(tp_expand(VECTOR(1), TP_INTS(3))));
+        assert_true(!tp_overlaps_itself(x));
     }
 }
 
@@ -254,8 +263,10 @@ static void generators_are_cloned_and_seeded_anew(void **state) {
         assert_true(tp_copy_out(tp_randn(TP_INTS(3), .generator = g), want, sizeof want));
         assert_values(tp_randn(TP_INTS(3), .generator = copy), 3, want);
         uint64_t one = 0, two = 0;
-        assert_true(tp_generator_seed_anew(g, &one) && tp_generator_seed_anew(g, &two));
-        assert_true(one != two && tp_generator_initial_seed(g) == two);
+        assert_true(tp_generator_seed_anew(g, &one));
+        assert_true(tp_generator_seed_anew(g, &two));
+        assert_true(one != two);
+        assert_true(tp_generator_initial_seed(g) == two);
         tp_generator_free(g);
         tp_generator_free(copy);
     }
@@ -264,7 +275,8 @@ static void generators_are_cloned_and_seeded_anew(void **state) {
 static void devices_and_switches(void **state) {
     (void)state;
     assert_int_equal(tp_default_device().type, TP_CPU);
-    assert_true(tp_set_default_device((tp_device){TP_CPU, 0}) && tp_set_default_device((tp_device){TP_DEVICE_NONE, 0}));
+    assert_true(tp_set_default_device((tp_device){TP_CPU, 0}));
+    assert_true(tp_set_default_device((tp_device){TP_DEVICE_NONE, 0}));
     assert_false(tp_set_default_device((tp_device){TP_XPU, 3}));
     assert_error("device 'xpu:3' is not available here");
     assert_int_equal(tp_default_device().type, TP_CPU);

@@ -46,7 +46,9 @@ static void an_expression_is_checked_once_at_its_end(void **state) {
         assert_false(tp_ok());
         assert_null(tp_matmul(a, tp_ones(TP_INTS(5, 5)))); /* another failure does not replace the first */
         assert_error(TP_ERR_RUNTIME, "add: ");
-        assert_true(tp_ok() && !tp_error() && tp_error_code() == TP_OK);
+        assert_true(tp_ok());
+        assert_true(!tp_error());
+        assert_true(tp_error_code() == TP_OK);
         ASSERT_VALUES(tp_add(a, 1), 2, 3, 4);
     }
 }
@@ -66,7 +68,8 @@ static void a_failed_call_leaves_its_out_tensor_as_it_was(void **state) {
         tp_tensor *a = tp_ones(TP_INTS(2, 3)), *whole = tp_zeros(TP_INTS(6), .dtype = TP_INT64), *v = VECTOR(1, 2, 3);
         assert_null(tp_add_out(whole, a, a));
         assert_error(TP_ERR_RUNTIME, "add: result type Float can't be cast to the desired output type Long");
-        assert_true(tp_ndim(whole) == 1 && tp_size(whole, 0) == 6);
+        assert_true(tp_ndim(whole) == 1);
+        assert_true(tp_size(whole, 0) == 6);
         assert_null(tp_add_out(v, v, a));
         assert_error(TP_ERR_RUNTIME, "add: output with shape [3] doesn't match the broadcast shape [2, 3]");
         ASSERT_VALUES(v, 1, 2, 3);
@@ -202,7 +205,8 @@ static void a_break_behind_the_declaration_form_ends_the_loop(void **state) {
         if (i == 2) break;
     }
     assert_int_equal(runs, 3);
-    assert_true(tp_ok() && tp_grad_enabled());
+    assert_true(tp_ok());
+    assert_true(tp_grad_enabled());
     assert_int_equal(tpi_alloc_live(), before);
 }
 
@@ -324,7 +328,9 @@ static void effects_wait_until_an_error_is_read(void **state) {
     (void)state;
     char path[] = "/tmp/taper-sticky-XXXXXX";
     int file = mkstemp(path);
-    assert_true(file >= 0 && write(file, "old", 3) == 3 && close(file) == 0);
+    assert_true(file >= 0);
+    assert_true(write(file, "old", 3) == 3);
+    assert_true(close(file) == 0);
     tp_module *net = tp_nn_linear(3, 2);
     tp_state p = tp_module_parameters(net);
     tp_optimiser *sgd = tp_sgd(tp_list(p.n, p.tensors), .lr = 1.0);
@@ -345,12 +351,16 @@ static void effects_wait_until_an_error_is_read(void **state) {
         }
         assert_non_null(tp_relu(x)); /* what has no effects goes on */
         assert_error(TP_ERR_RUNTIME, "matmul: ");
-        assert_true(tp_equal(p.tensors[0], before) && tp_equal(tp_grad(p.tensors[0]), gradient));
+        assert_true(tp_equal(p.tensors[0], before));
+        assert_true(tp_equal(tp_grad(p.tensors[0]), gradient));
         assert_true(tp_schedule_last_lr(schedule, 0) == 1.0);
         char kept[4] = {0};
         file = open(path, O_RDONLY);
-        assert_true(read(file, kept, 3) == 3 && close(file) == 0 && !strcmp(kept, "old"));
-        assert_true(tp_step(sgd) && tp_save(path, p.n, p.names, p.tensors)); /* read and cleared: it goes on */
+        assert_true(read(file, kept, 3) == 3);
+        assert_true(close(file) == 0);
+        assert_true(!strcmp(kept, "old"));
+        assert_true(tp_step(sgd));
+        assert_true(tp_save(path, p.n, p.names, p.tensors)); /* read and cleared: it goes on */
     }
     unlink(path);
     tp_schedule_free(schedule);
@@ -420,7 +430,9 @@ static void numbers_of_every_type_keep_their_values(void **state) {
         assert_int_equal(tp_item_int(tp_mul(one, (uint64_t)INT64_MAX)), INT64_MAX);
         assert_int_equal(tp_item_int(tp_mul(one, (size_t)1 << 40)), (int64_t)1 << 40);
         tp_scalar five = tp_item_scalar(tp_select(tp_mul(x, 5 * I), 0, 0));
-        assert_true(five.kind == TP_SCALAR_COMPLEX && five.as.d[0] == 0 && five.as.d[1] == 5);
+        assert_true(five.kind == TP_SCALAR_COMPLEX);
+        assert_true(five.as.d[0] == 0);
+        assert_true(five.as.d[1] == 5);
         assert_true(tp_item_scalar(tp_full(TP_INTS(1), 3.0f + 2.0f * I)).as.d[1] == 2);
 #ifdef __FLT16_MAX__
         ASSERT_VALUES(tp_mul(x, (_Float16)1.5), 1.5f, -3);
@@ -458,8 +470,8 @@ static void layers_and_lists_are_made_from_left_to_right(void **state) {
     tp_module *one = tp_nn_linear(3, 3), *two = tp_nn_linear(3, 3);
     tp_manual_seed(1);
     tp_module *both = tp_nn_sequential(tp_nn_linear(3, 3), tp_nn_linear(3, 3));
-    assert_true(first_weight(both, "0.weight") == first_weight(one, "weight") &&
-                first_weight(both, "1.weight") == first_weight(two, "weight"));
+    assert_true(first_weight(both, "0.weight") == first_weight(one, "weight"));
+    assert_true(first_weight(both, "1.weight") == first_weight(two, "weight"));
     tp_module_release(one);
     tp_module_release(two);
     tp_module_release(both);
@@ -555,7 +567,8 @@ static void the_list_of_operators_can_be_read(void **state) {
     assert_null(tp_operator_at(tp_operator_count()));
     const tp_operator *op = tp_find_operator("softmax");
     assert_non_null(op);
-    assert_true(op->differentiable && op->nargs >= 2);
+    assert_true(op->differentiable);
+    assert_true(op->nargs >= 2);
     assert_string_equal(op->args[1].name, "dim");
     for (int64_t i = 0; i < tp_operator_count(); i++)
         assert_ptr_equal(tp_find_operator(tp_operator_at(i)->name), tp_operator_at(i));
@@ -577,7 +590,8 @@ static void foreign_memory_is_used_in_place_and_given_back(void **state) {
     }
     assert_int_equal(released, 0); /* the view still uses it */
     ASSERT_VALUES(view, 40, 50, 60);
-    assert_true(memory[0] == 10 && memory[5] == 60);
+    assert_true(memory[0] == 10);
+    assert_true(memory[5] == 60);
     tp_release(view);
     assert_int_equal(released, 1);
 }
@@ -652,14 +666,38 @@ static void a_size_of_zero_is_an_error(void **state) {
     tp_error_clear();
     const tp_training training = {.epoch = 1};
     assert_false(tp_training_save("nothing.pt", &training));
-    assert_non_null(strstr(tp_error(), "begins with its size"));
+    assert_non_null(
+        strstr(tp_error(), "tp_training_save: argument 'options': expected a struct that begins with its size"));
     tp_error_clear();
     tp_dataset_release(data);
     tp_release(x);
 }
 
+static void messages_name_the_function(void **state) {
+    (void)state;
+    tp_tensor *x = tp_ones(TP_INTS(2, 3)), *whole = tp_ones(TP_INTS(2), .dtype = TP_INT64);
+    assert_int_equal(tp_size(x, 7), -1);
+    assert_non_null(strstr(tp_error(), "tp_size: argument 'dim': Dimension out of range"));
+    tp_error_clear();
+    (void)tp_item(x);
+    assert_string_equal(tp_error(), "tp_item: a Tensor with 6 elements cannot be converted to Scalar");
+    tp_error_clear();
+    assert_null(tp_set_requires_grad(whole, true));
+    assert_non_null(strstr(tp_error(), "tp_set_requires_grad: Only Tensors of floating point"));
+    tp_error_clear();
+    assert_null(tp_call("sofmax", x));
+    assert_string_equal(tp_error(), "no operator is called 'sofmax': did you mean 'softmax'?");
+    tp_error_clear();
+    assert_null(tp_call("zzzzzz", x));
+    assert_string_equal(tp_error(), "no operator is called 'zzzzzz'");
+    tp_error_clear();
+    tp_release(x);
+    tp_release(whole);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_name_the_function),
         cmocka_unit_test(an_expression_is_checked_once_at_its_end),
         cmocka_unit_test(null_without_an_error_names_the_argument),
         cmocka_unit_test(a_failed_call_leaves_its_out_tensor_as_it_was),

@@ -1,6 +1,6 @@
-/* Convolution by oneDNN and by Winograd's tiles against our own products: the same values, the same bits on any number
- * of threads, memory that may fail, threads that call at once. Where the library is not installed both sides are our
- * own code, and the tests still hold. */
+/* Convolution by oneDNN, by Winograd's tiles and by direct sums against our own products: the same values, the same
+ * bits on any number of threads, memory that may fail, threads that call at once. Where the library is not installed
+ * both sides are our own code, and the tests still hold. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -92,6 +92,26 @@ static const conv_case cases[] = {
      .layout = TP_CHANNELS_LAST},
     {"channels last, 3d", {2, 16, 8, 18, 18}, {32, 16, 3, 3, 3}, 1, 1, 1, .groups = 1, .layout = TP_CHANNELS_LAST_3D},
     {"bfloat16", {9, 16, 30, 30}, {24, 16, 3, 3}, 1, 1, 1, .groups = 1, .dtype = TP_BFLOAT16},
+    {"direct, 1d, one long row", {1, 24, 5000}, {40, 24, 9}, 1, 4, 1, .groups = 1},
+    {"direct, 3d, stride 2", {1, 5, 9, 20, 21}, {14, 5, 3, 3, 3}, 2, 1, 1, .groups = 1},
+    {"direct, stride 3, dilated, groups", {3, 12, 40, 35}, {18, 4, 3, 2}, 3, 2, 2, .groups = 3},
+    {"direct, a stride wider than the kernel", {2, 8, 30, 33}, {20, 8, 2, 2}, 4, 0, 1, .groups = 1},
+    {"direct, bands", {1, 3, 160, 150}, {9, 3, 7, 7}, 2, 3, 1, .groups = 1},
+    {"direct, one image, slices and a long patch", {1, 60, 20, 20}, {50, 60, 3, 3}, 1, 2, 2, .groups = 1},
+    {"direct, far apart taps", {1, 40, 33, 33}, {24, 40, 3, 3}, 1, 12, 12, .groups = 1},
+    {"direct, depthwise, small planes", {6, 70, 7, 7}, {70, 1, 5, 5}, 1, 2, 1, .groups = 70},
+    {"direct, two filters a channel", {2, 30, 15, 18}, {60, 1, 3, 3}, 2, 1, 1, .groups = 30},
+    {"direct, transposed, stride 2", {3, 10, 14, 15}, {10, 13, 4, 4}, 2, 1, 1, .groups = 1, .transposed = true},
+    {"direct, transposed, 3d, stride 3",
+     {1, 8, 5, 9, 10},
+     {8, 6, 2, 2, 2},
+     3,
+     0,
+     1,
+     .groups = 2,
+     .transposed = true,
+     .output_padding = 1},
+    {"direct, transposed, depthwise", {2, 40, 12, 13}, {40, 1, 3, 3}, 2, 1, 1, .groups = 40, .transposed = true},
     {"tiles, odd sizes", {3, 40, 27, 31}, {64, 40, 3, 3}, 1, 1, 1, .groups = 1},
     {"tiles, no padding", {5, 50, 14, 29}, {70, 50, 3, 3}, 1, 0, 1, .groups = 1},
     {"tiles, padding 2", {9, 43, 17, 10}, {37, 43, 3, 3}, 1, 2, 1, .groups = 1},
@@ -125,7 +145,8 @@ static tp_tensor *scattered(tp_ints shape, tp_dtype dtype, tp_layout layout) {
         ((float *)plain->data)[i] = (float)(v % 100003) / 50001.5f - 1.0f;
     }
     tp_tensor *t = tpi_empty_layout(shape, dtype ? dtype : TP_FLOAT32, cpu, layout ? layout : TP_CONTIGUOUS);
-    assert_true(t && tpi_copy_data(t, plain));
+    assert_true(t);
+    assert_true(tpi_copy_data(t, plain));
     tp_release(plain);
     return t;
 }
@@ -263,10 +284,40 @@ static void tiles_and_our_own_code_agree(void **state) {
     assert_false(tpi_onednn_enable(true));
 }
 
+/* double's results come from products over patches, and from loops over planes where a group has one channel. */
+static void double_and_direct_sums_agree(void **state) {
+    (void)state;
+    assert_true(tpi_onednn_enable(false));
+    for (int k = 0; k < CASES; k++) {
+        if (strncmp(cases[k].name, "direct", 6)) continue;
+        conv_case wide = cases[k];
+        wide.dtype = TP_FLOAT64;
+        inputs i = inputs_of(&cases[k]), j = inputs_of(&wide);
+        tp_tensor *direct[RESULTS], *expected[RESULTS];
+        must_run(&i, direct);
+        must_run(&j, expected);
+        for (int r = 0; r < RESULTS; r++) {
+            tp_tensor *rounded = tpi_as_dtype_data(expected[r], TP_FLOAT32);
+            assert_non_null(rounded);
+            expect_close(cases[k].name, r, direct[r], rounded);
+            tp_release(rounded);
+        }
+        drop(direct);
+        drop(expected);
+        drop_inputs(&i);
+        drop_inputs(&j);
+    }
+    assert_false(tpi_onednn_enable(true));
+}
+
+/* "direct" cases are about our own code: they leave the library aside. */
+static void choose_code(const conv_case *c) { tpi_onednn_enable(strncmp(c->name, "direct", 6) != 0); }
+
 static void threads_do_not_matter(void **state) {
     (void)state;
     static const int threads[] = {2, 3, 7};
     for (int k = 0; k < CASES; k++) {
+        choose_code(&cases[k]);
         inputs i = inputs_of(&cases[k]);
         tp_tensor *alone[RESULTS], *together[RESULTS];
         tp_set_num_threads(1);
@@ -282,6 +333,7 @@ static void threads_do_not_matter(void **state) {
         drop(alone);
         drop_inputs(&i);
     }
+    tpi_onednn_enable(true);
     tp_set_num_threads(0);
 }
 
@@ -291,6 +343,7 @@ static void out_of_memory_leaks_nothing(void **state) {
         tp_set_num_threads(threads);
         for (int k = 0; k < CASES; k++) {
             if (cases[k].much) continue;
+            choose_code(&cases[k]);
             inputs i = inputs_of(&cases[k]);
             tp_tensor *out[RESULTS];
             must_run(&i, out); /* what is made once and kept is made now */
@@ -391,6 +444,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_library_and_our_own_code_agree),
         cmocka_unit_test(tiles_and_our_own_code_agree),
+        cmocka_unit_test(double_and_direct_sums_agree),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(out_of_memory_leaks_nothing),
         cmocka_unit_test(callers_share_the_kernels),

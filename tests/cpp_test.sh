@@ -8,10 +8,15 @@ cd "$scratch"
 fail() { echo "FAILED: $1"; exit 1; }
 programs=$TAPER_BUILD_DIR/tests/cpp
 "$programs/tensors" || fail "tensors"
+"$programs/training" || fail "training"
 "$programs/script" "$TAPER_SOURCE_DIR/tests/scripts" || fail "script"
 "$programs/no_exceptions" || fail "no_exceptions: $?"
-for program in libtorch containers frontend; do
-    "$programs/$program" > printed
+for program in libtorch containers frontend generators values layers everyday; do
+    if [ "$program" = values ]; then
+        "$programs/$program" "$TAPER_SOURCE_DIR/tests/scripts" > printed
+    else
+        "$programs/$program" > printed
+    fi
     diff "$TAPER_SOURCE_DIR/tests/cpp/$program.expected" printed || fail "$program.cpp prints something else than under LibTorch"
 done
 if command -v clang++ > /dev/null; then

@@ -18,7 +18,7 @@
 
 static const tp_device cpu = {TP_CPU, 0}, first = {TP_CUDA, 0}, second = {TP_CUDA, 1};
 static int (*peers)(int from, int to), (*blocks)(int device), (*retain)(void **context, int device),
-    (*turn_to)(void *context);
+    (*set_current)(void *context);
 
 static void must(bool fine) {
     if (!fine) fail_msg("%s", tp_error() ? tp_error() : "failed without an error");
@@ -36,8 +36,8 @@ static int open_fake(void **s) {
     *(void **)&peers = dlsym(library, "fake_cuda_peers");
     *(void **)&blocks = dlsym(library, "fake_cuda_blocks");
     *(void **)&retain = dlsym(library, "cuDevicePrimaryCtxRetain");
-    *(void **)&turn_to = dlsym(library, "cuCtxSetCurrent");
-    return peers && blocks && retain && turn_to ? 0 : -1;
+    *(void **)&set_current = dlsym(library, "cuCtxSetCurrent");
+    return peers && blocks && retain && set_current ? 0 : -1;
 }
 
 static void both_are_there(void **s) {
@@ -91,11 +91,12 @@ static void others_turn_the_thread(void **s) {
         for (int round = 0; round < 2; round++) {
             tp_tensor *before = on(x, first);
             int there = blocks(1), here = blocks(0);
-            turn_to(round ? NULL : other);
+            set_current(round ? NULL : other);
             tp_tensor *copy = on(x, first);
             assert_int_equal(blocks(1), there);
             assert_int_equal(blocks(0), here + 1);
-            assert_true(tp_equal(on(copy, cpu), x) && tp_equal(on(before, cpu), x));
+            assert_true(tp_equal(on(copy, cpu), x));
+            assert_true(tp_equal(on(before, cpu), x));
         }
     }
 }

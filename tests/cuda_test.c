@@ -659,7 +659,8 @@ static void transforms_are_right(void **s) {
                 c += real[line * N + i] * cosine;
                 d += real[line * N + i] * sine;
             }
-            assert_true(fabs(y[2 * (line * N + k)] - a) < 1e-10 && fabs(y[2 * (line * N + k) + 1] - b) < 1e-10);
+            assert_true(fabs(y[2 * (line * N + k)] - a) < 1e-10);
+            assert_true(fabs(y[2 * (line * N + k) + 1] - b) < 1e-10);
             if (k < HALF)
                 assert_true(fabs(half[2 * (line * HALF + k)] - c) < 1e-10 &&
                             fabs(half[2 * (line * HALF + k) + 1] - d) < 1e-10);

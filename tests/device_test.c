@@ -27,9 +27,9 @@ static void put(tp_tensor *t, int64_t at, double v) {
 }
 
 static double rounded(double v, tp_dtype dtype) {
-    char room[16];
-    tpi_store_scalar(room, dtype, tp_float(v));
-    return tp_scalar_to_double(tpi_load_scalar(room, dtype));
+    char bytes[16];
+    tpi_store_scalar(bytes, dtype, tp_float(v));
+    return tp_scalar_to_double(tpi_load_scalar(bytes, dtype));
 }
 
 /* Small whole numbers, exact in every dtype. */
@@ -145,10 +145,12 @@ static void map_takes_numbers(void **s) {
     assert_int_equal(d->dtype, TP_FLOAT32);
     tp_tensor *e = tpi_run_map(&op_add, NULL, (tp_operand[]){tp_operand_int(2), tp_operand_int(3)}, NULL);
     assert_int_equal(e->dtype, TP_INT64);
-    assert_true(e->ndim == 0 && value(e, 0) == 5);
+    assert_true(e->ndim == 0);
+    assert_true(value(e, 0) == 5);
     tp_tensor *f =
         tpi_run_map(&op_scale, NULL, (tp_operand[]){tp_operand_tensor(a)}, (tp_scalar[]){tp_float(0.5), tp_int(3)});
-    assert_true(f->dtype == TP_FLOAT32 && value(f, 9) == pattern(9) * 0.5 + 3);
+    assert_true(f->dtype == TP_FLOAT32);
+    assert_true(value(f, 9) == pattern(9) * 0.5 + 3);
     tpi_release(a);
     tpi_release(b);
     tpi_release(c);
@@ -181,7 +183,8 @@ static void map_results_of_other_types(void **s) {
     assert_null(tpi_run_map(&op_exp, NULL, (tp_operand[]){tp_operand_tensor(z)}, NULL));
     assert_failed("\"exp_cpu\" not implemented for 'ComplexFloat': expected floating point tensors, got complex64");
     tp_tensor *e = tpi_run_map(&op_exp, NULL, (tp_operand[]){tp_operand_tensor(b)}, NULL);
-    assert_true(e->dtype == TP_FLOAT32 && value(e, 0) == 1);
+    assert_true(e->dtype == TP_FLOAT32);
+    assert_true(value(e, 0) == 1);
     tpi_release(a);
     tpi_release(b);
     tpi_release(less);
@@ -245,8 +248,8 @@ static void map_refuses_to_overwrite_what_it_reads(void **s) {
               *back = tpi_alias(all, 1, (int64_t[]){5000}, (int64_t[]){1}, 1);
     assert_null(add_into(back, back, front));
     assert_failed("some elements of the input tensor and the written-to tensor refer to a single memory location");
-    tp_tensor *square = ramp(TP_INTS(90, 90), TP_FLOAT32), *turned = transposed(tpi_retain(square));
-    assert_null(add_into(square, square, turned));
+    tp_tensor *square = ramp(TP_INTS(90, 90), TP_FLOAT32), *swapped = transposed(tpi_retain(square));
+    assert_null(add_into(square, square, swapped));
     assert_failed("some elements of the input tensor");
     for (int64_t i = 0; i < 5000; i++) assert_true(value(back, i) == pattern(i + 1));
     for (int64_t i = 0; i < 8100; i++) assert_true(value(square, i) == pattern(i));
@@ -254,7 +257,7 @@ static void map_refuses_to_overwrite_what_it_reads(void **s) {
     tpi_release(front);
     tpi_release(back);
     tpi_release(square);
-    tpi_release(turned);
+    tpi_release(swapped);
 }
 
 static void map_keeps_the_stride_order(void **s) {
@@ -264,7 +267,8 @@ static void map_keeps_the_stride_order(void **s) {
     tpi_fill_data(last, tp_int(2));
     tp_tensor *r = add(last, bias),
               *lt = tpi_run_map(&op_lt, NULL, (tp_operand[]){tp_operand_tensor(last), tp_operand_int(3)}, NULL);
-    assert_true(tp_is_contiguous_as(r, TP_CHANNELS_LAST) && tp_is_contiguous_as(lt, TP_CHANNELS_LAST));
+    assert_true(tp_is_contiguous_as(r, TP_CHANNELS_LAST));
+    assert_true(tp_is_contiguous_as(lt, TP_CHANNELS_LAST));
     for (int64_t i = 0; i < r->numel; i++) assert_true(value(r, i) == 2 + pattern(i / 20 % 3) && value(lt, i) == 1);
     tpi_release(last);
     tpi_release(bias);
@@ -372,7 +376,9 @@ static void fold_over_nothing(void **s) {
     (void)s;
     tp_tensor *x = ramp(TP_INTS(2, 0), TP_FLOAT32), *sum, *max[2];
     assert_true(tpi_run_fold(&op_sum, &sum, x, TP_INTS(1), false, TP_NO_DTYPE, NULL));
-    assert_true(sum->numel == 2 && value(sum, 0) == 0 && value(sum, 1) == 0);
+    assert_true(sum->numel == 2);
+    assert_true(value(sum, 0) == 0);
+    assert_true(value(sum, 1) == 0);
     assert_false(tpi_run_fold(&op_max, max, x, TP_INTS(1), false, TP_NO_DTYPE, NULL));
     assert_failed("reduction dim 1 to have non-zero size");
     assert_false(tpi_run_fold(&op_max, max, x, tp_no_ints(), false, TP_NO_DTYPE, NULL));
@@ -390,13 +396,16 @@ static void fold_computes_in_the_asked_dtype(void **s) {
     tp_tensor *x = tpi_empty(TP_INTS(1000), TP_FLOAT32, cpu), *sum;
     tpi_fill_data(x, tp_float(1.75));
     assert_true(tpi_run_fold(&op_sum, &sum, x, tp_no_ints(), false, TP_FLOAT64, NULL));
-    assert_true(sum->dtype == TP_FLOAT64 && value(sum, 0) == 1750);
+    assert_true(sum->dtype == TP_FLOAT64);
+    assert_true(value(sum, 0) == 1750);
     tpi_release(sum);
     assert_true(tpi_run_fold(&op_sum, &sum, x, tp_no_ints(), false, TP_INT32, NULL)); /* converts before it adds */
-    assert_true(sum->dtype == TP_INT32 && value(sum, 0) == 1000);
+    assert_true(sum->dtype == TP_INT32);
+    assert_true(value(sum, 0) == 1000);
     tpi_release(sum);
     assert_true(tpi_run_fold(&op_sum, &sum, x, tp_no_ints(), false, TP_UINT8, NULL));
-    assert_true(sum->dtype == TP_UINT8 && value(sum, 0) == 1000 % 256);
+    assert_true(sum->dtype == TP_UINT8);
+    assert_true(value(sum, 0) == 1000 % 256);
     tpi_release(sum);
     tpi_release(x);
 }
@@ -469,9 +478,13 @@ static void copies_wrap_and_round_as_casts_do(void **s) {
     put(x, 3, 1e6);
     tpi_copy_data(bytes, x);
     tpi_copy_data(halves, x);
-    assert_true(value(bytes, 0) == 44 && value(bytes, 1) == 255 && value(bytes, 2) == 2 &&
-                value(bytes, 3) == 1000000 % 256);
-    assert_true(value(halves, 0) == 300 && value(halves, 2) == 2.990234375 && isinf(value(halves, 3)));
+    assert_true(value(bytes, 0) == 44);
+    assert_true(value(bytes, 1) == 255);
+    assert_true(value(bytes, 2) == 2);
+    assert_true(value(bytes, 3) == 1000000 % 256);
+    assert_true(value(halves, 0) == 300);
+    assert_true(value(halves, 2) == 2.990234375);
+    assert_true(isinf(value(halves, 3)));
     tpi_release(x);
     tpi_release(bytes);
     tpi_release(halves);
@@ -485,9 +498,9 @@ static void copies_broadcast_overlap_and_turn(void **s) {
     assert_true(tpi_copy_data(back, front));
     for (int64_t i = 0; i < 3000; i++) assert_true(value(back, i) == pattern(i));
     tp_tensor *x = ramp(TP_INTS(5, 67, 131), TP_COMPLEX128);
-    tp_tensor *turned = tpi_alias(x, 3, (int64_t[]){131, 5, 67}, (int64_t[]){1, 67 * 131, 131}, 0),
-              *c = tpi_contiguous_data(turned);
-    for (int64_t i = 0; i < c->numel; i++) assert_true(value(c, i) == value(turned, i));
+    tp_tensor *swapped = tpi_alias(x, 3, (int64_t[]){131, 5, 67}, (int64_t[]){1, 67 * 131, 131}, 0),
+              *c = tpi_contiguous_data(swapped);
+    for (int64_t i = 0; i < c->numel; i++) assert_true(value(c, i) == value(swapped, i));
     tp_tensor *row = ramp(TP_INTS(131), TP_FLOAT32), *grid = tpi_empty(TP_INTS(67, 131), TP_FLOAT64, cpu);
     assert_true(tpi_copy_data(grid, row));
     for (int64_t i = 0; i < grid->numel; i++) assert_true(value(grid, i) == pattern(i % 131));
@@ -501,7 +514,7 @@ static void copies_broadcast_overlap_and_turn(void **s) {
     tpi_release(front);
     tpi_release(back);
     tpi_release(x);
-    tpi_release(turned);
+    tpi_release(swapped);
     tpi_release(c);
     tpi_release(row);
     tpi_release(grid);
@@ -511,24 +524,26 @@ static void copies_broadcast_overlap_and_turn(void **s) {
 /* Results too large for the caches are streamed past them: same values, odd sizes and offsets included. */
 static void large_results_are_right(void **s) {
     (void)s;
-    tp_tensor *room = noise(TP_INTS(3001 * 3003 + 1)),
-              *x = tpi_alias(room, 2, (int64_t[]){3001, 3003}, (int64_t[]){3003, 1}, 1);
-    tp_tensor *turned = transposed(tpi_retain(x)), *c = tpi_contiguous_data(turned),
-              *wide = tpi_as_dtype_data(turned, TP_FLOAT64);
+    tp_tensor *whole = noise(TP_INTS(3001 * 3003 + 1)),
+              *x = tpi_alias(whole, 2, (int64_t[]){3001, 3003}, (int64_t[]){3003, 1}, 1);
+    tp_tensor *swapped = transposed(tpi_retain(x)), *c = tpi_contiguous_data(swapped),
+              *wide = tpi_as_dtype_data(swapped, TP_FLOAT64);
     tp_tensor *back = tpi_empty(TP_INTS(3001 * 3003 + 3), TP_FLOAT32, cpu),
               *into = tpi_alias(back, 2, (int64_t[]){3001, 3003}, (int64_t[]){3003, 1}, 3);
     assert_true(tpi_copy_data(into, x));
-    tp_tensor *twice = add(into, x), *mixed = add(c, turned);
+    tp_tensor *twice = add(into, x), *mixed = add(c, swapped);
     for (int64_t i = 0; i < x->numel; i += i < 4000 ? 1 : 97) {
-        assert_true(value(into, i) == value(x, i) && value(twice, i) == 2 * value(x, i));
-        assert_true(value(c, i) == value(turned, i) && value(wide, i) == value(turned, i) &&
-                    value(mixed, i) == 2 * value(turned, i));
+        assert_true(value(into, i) == value(x, i));
+        assert_true(value(twice, i) == 2 * value(x, i));
+        assert_true(value(c, i) == value(swapped, i));
+        assert_true(value(wide, i) == value(swapped, i));
+        assert_true(value(mixed, i) == 2 * value(swapped, i));
     }
     assert_true(tpi_fill_data(into, tp_float(0.25)));
     for (int64_t i = 0; i < x->numel; i++) assert_true(((float *)into->data)[i] == 0.25f);
-    tpi_release(room);
+    tpi_release(whole);
     tpi_release(x);
-    tpi_release(turned);
+    tpi_release(swapped);
     tpi_release(c);
     tpi_release(wide);
     tpi_release(back);

@@ -132,11 +132,14 @@ static void scalars_are_in_the_file(void **state) {
     tally t = tally_file(path);
     assert_int_equal(t.scalars, 11);
     assert_string_equal(t.tag, "accuracy");
-    assert_true(t.last == -2.25 && t.step == 10);
+    assert_true(t.last == -2.25);
+    assert_true(t.step == 10);
     assert_true(tp_log_scalar(w, "accuracy", 3, TP_NONE));
     assert_true(tp_events_close(w));
     t = tally_file(path);
-    assert_true(t.scalars == 12 && t.last == 3 && t.step == -1);
+    assert_true(t.scalars == 12);
+    assert_true(t.last == 3);
+    assert_true(t.step == -1);
 }
 
 static void waiting_records_are_written_in_time(void **state) {
@@ -352,9 +355,9 @@ static void see(const tp_point *point, void *context) {
     snprintf(s->tag, sizeof s->tag, "%.*s", (int)point->tag_bytes, point->tag);
 }
 
-static size_t bytes_of_file(const char *path, char *out, size_t room) {
+static size_t bytes_of_file(const char *path, char *out, size_t capacity) {
     FILE *file = fopen(path, "rb");
-    size_t n = fread(out, 1, room, file);
+    size_t n = fread(out, 1, capacity, file);
     fclose(file);
     return n;
 }
@@ -396,7 +399,9 @@ static void a_growing_file_is_read_record_by_record(void **state) {
     assert_int_equal(s.points, 3);
     assert_int_equal(s.purges, 1);
     assert_string_equal(s.tag, "double");
-    assert_true(s.last.value == 3.5 && s.last.step == 3 && s.last.wall_time == 99);
+    assert_true(s.last.value == 3.5);
+    assert_true(s.last.step == 3);
+    assert_true(s.last.wall_time == 99);
     assert_int_equal(tp_event_file_damaged(f), 0);
     tp_event_file_close(f);
 }
@@ -418,7 +423,8 @@ static void damaged_records_are_skipped(void **state) {
         seen s = {0};
         assert_true(tp_event_file_points(f, see, &s));
         assert_int_equal(tp_event_file_damaged(f), 1);
-        assert_true(s.points <= 4 && (!s.points || s.last.value == 7));
+        assert_true(s.points <= 4);
+        assert_true((!s.points || s.last.value == 7));
         tp_event_file_close(f);
     }
     assert_null(tp_event_file_open("/dev/null/x"));
@@ -437,12 +443,20 @@ static void messages_read_as_written(void **state) {
     assert_false(w.failed);
     tpi_field f, g;
     size_t at = 0, in = 0;
-    assert_true(tpi_wire_next(w.data, w.n, &at, &f) && f.number == 1 && (int64_t)f.bits == -5);
-    assert_true(tpi_wire_next(w.data, w.n, &at, &f) && f.number == 300 && f.bytes == 5 + 900);
-    assert_true(tpi_wire_next(f.data, f.bytes, &in, &g) && tpi_field_double(&g) == 1.5);
+    assert_true(tpi_wire_next(w.data, w.n, &at, &f));
+    assert_true(f.number == 1);
+    assert_true((int64_t)f.bits == -5);
+    assert_true(tpi_wire_next(w.data, w.n, &at, &f));
+    assert_true(f.number == 300);
+    assert_true(f.bytes == 5 + 900);
+    assert_true(tpi_wire_next(f.data, f.bytes, &in, &g));
+    assert_true(tpi_field_double(&g) == 1.5);
     for (int i = 0; i < 100; i++) assert_true(tpi_wire_next(f.data, f.bytes, &in, &g) && tpi_field_double(&g) == i);
     assert_false(tpi_wire_next(f.data, f.bytes, &in, &g));
-    assert_true(tpi_wire_next(w.data, w.n, &at, &f) && f.number == 4 && f.bytes == 3 && !memcmp(f.data, "end", 3));
+    assert_true(tpi_wire_next(w.data, w.n, &at, &f));
+    assert_true(f.number == 4);
+    assert_true(f.bytes == 3);
+    assert_true(!memcmp(f.data, "end", 3));
     assert_false(tpi_wire_next(w.data, w.n, &at, &f));
     assert_int_equal(at, w.n);
     for (size_t cut = 0; cut < w.n; cut++) /* no prefix reads beyond its end */

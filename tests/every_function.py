@@ -14,7 +14,7 @@ KIT = {
     "int": "k->i",
     "int64_t": "k->n",
     "uint64_t": "(uint64_t)k->n",
-    "size_t": "k->room",
+    "size_t": "k->capacity",
     "double": "k->d",
     "tp_ints": "k->ints",
     "tp_floats": "k->floats",
@@ -23,7 +23,7 @@ KIT = {
     "tp_tensors": "k->tensors",
     "tp_operand": "k->operand",
     "tp_device": "k->device",
-    "tp_state": "k->state",
+    "tp_state": "kit_state(k)",
     "tp_packed": "k->packed",
 }
 # Things that the kit makes where the mode has things.
@@ -56,7 +56,18 @@ MADE = [
     "mark",
     "gpu_graph",
     "optimiser_kind",
+    "ivalue",
+    "event_file",
+    "group",
+    "work",
+    "ddp",
+    "fsdp",
+    "pipeline",
+    "mesh",
+    "reducer",
 ]
+# Those of them that the caller does not end.
+ENDLESS = {"optimiser_kind", "capture", "mark"}
 # Arrays whose length another argument says.
 ARRAYS = {
     "tp_shard",
@@ -74,15 +85,7 @@ NEVER = {
     "void",
     "struct DLManagedTensor",
     "tp_stream",
-    "tp_group",
-    "tp_work",
     "tp_saving",
-    "tp_ddp",
-    "tp_fsdp",
-    "tp_pipeline",
-    "tp_mesh",
-    "tp_reducer",
-    "tp_event_file",
     "tp_function_call",
     "tp_trace_hooks",
     "tp_saved",
@@ -153,6 +156,12 @@ def value(function, parameter, counted):
     sys.exit(f"every_function.py: {function}: what to give for '{parameter}'?")
 
 
+def ended_kinds(values):
+    """The kinds of things among a call's arguments that a program ends: "tensor generator "."""
+    kinds = re.findall(r"kit_(\w+)\(k\)", " ".join(values))
+    return "".join(f"{kind} " for kind in dict.fromkeys(kinds) if kind not in ENDLESS)
+
+
 def main():
     calls = []
     seen = set()
@@ -168,15 +177,17 @@ def main():
                 if parameters == "void"
                 else [value(function, p, bool(re.search(r"\bint64_t n", parameters))) for p in split(parameters)]
             )
-            calls.append((function, f"(void)(({function})({', '.join(values)}))"))
+            calls.append((function, f"(void)(({function})({', '.join(values)}))", ended_kinds(values)))
     with open(sys.argv[1], "w") as out:
         out.write(
             "/* A call of every public function. Written by tests/every_function.py from the headers: do not edit. */\n"
         )
-        for function, call in calls:
+        for function, call, _ in calls:
             out.write(f"static void call_{function}(kit *k) {{\n    (void)k;\n    {call};\n}}\n")
-        out.write("static const struct {\n    const char *name;\n    void (*call)(kit *k);\n} functions[] = {\n")
-        out.writelines(f'    {{"{function}", call_{function}}},\n' for function, _ in calls)
+        out.write(
+            "static const struct {\n    const char *name;\n    void (*call)(kit *k);\n    const char *ended;\n} functions[] = {\n"
+        )
+        out.writelines(f'    {{"{function}", call_{function}, "{ended}"}},\n' for function, _, ended in calls)
         out.write("};\n")
 
 

@@ -3,6 +3,9 @@
  * numbers and dtypes that are none. Each call must come back. One that dies or hangs is named with the way it was
  * called. Each function runs in a process of its own.
  *
+ * With TAPER_DEBUG=1 each function is also called with each thing that it takes after the end of that thing: there must
+ * be an error, and it says that the thing was released before.
+ *
  * The calls are written by every_function.py from the headers. `every_function_test NAME` runs one function, in this
  * process for a debugger. */
 #include <math.h>
@@ -25,7 +28,7 @@ __attribute__((visibility("default"))) const char *__asan_default_options(void) 
 
 enum { MODES = 9, SECONDS = 60 };
 /* Functions written by hand whose error for NULL and 0 names the argument alone. There may be fewer, not more. */
-enum { MOST_UNNAMED = 41 };
+enum { MOST_UNNAMED = 38 };
 static const char *const mode_names[MODES] = {"NULL and 0",
                                               "NULL and -1",
                                               "NULL and the largest numbers",
@@ -37,10 +40,11 @@ static const char *const mode_names[MODES] = {"NULL and 0",
                                               "things and lists without memory"};
 
 typedef struct kit {
+    const char *ended; /* the kind of thing that is at its end; NULL: none */
     bool things, truth;
     int i;
     int64_t n;
-    size_t room;
+    size_t capacity;
     double d;
     tp_ints ints;
     tp_floats floats;
@@ -49,7 +53,6 @@ typedef struct kit {
     tp_tensors tensors;
     tp_operand operand;
     tp_device device;
-    tp_state state;
     tp_packed packed;
     int choice;
     const char *text;
@@ -85,7 +88,12 @@ static tp_optimiser *make_optimiser(void) {
 static tp_schedule *make_schedule(void) { return tp_exponential_lr(make_optimiser(), .gamma = 0.5); }
 static tp_file *make_file(void) { return tp_new_file(); }
 static tp_summary *make_summary(void) { return tp_summary_scalar("x", 1, NULL); }
-static tp_node *make_node(void) { return tp_grad_fn(tp_mul(tp_set_requires_grad(make_tensor(), true), 2)); }
+static tp_node *make_node(void) {
+    tp_tensor *result = tp_mul(tp_set_requires_grad(make_tensor(), true), 2);
+    tp_node *node = tp_grad_fn(result);
+    tp_release(result);
+    return node;
+}
 static tp_lbfgs_memory *make_lbfgs_memory(void) { return tp_lbfgs_memory_new(); }
 static tp_capture *make_capture(void) { return tp_capture_begin(TP_LIST(make_tensor())); }
 static tp_profile *make_profile(void) { return tp_profile_start(NULL); }
@@ -104,38 +112,110 @@ static tp_compiled *make_compiled(void) {
     tp_capture *capture = tp_capture_begin(TP_LIST(x));
     return tp_capture_end(capture, TP_LIST(tp_relu(x)));
 }
-#define KIT(what)                                                   \
-    static __attribute__((unused)) void *kit_##what(const kit *k) { \
-        return k->things ? (void *)(uintptr_t)make_##what() : NULL; \
+static tp_ivalue *make_ivalue(void) { return tp_ivalue_of_text("x"); }
+static tp_event_file *make_event_file(void) {
+    tp_records *records = tp_records_create("points");
+    tp_records_close(records);
+    return tp_event_file_open("points");
+}
+/* A job of this process alone. */
+static tp_group *make_group(void) {
+    if (!tp_dist_world())
+        tp_dist_init(.backend = "tcp", .placed = true, .rank = 0, .world_size = 1, .store = tp_store_hash());
+    return tp_group_new(TP_INTS(0), 10, NULL);
+}
+static tp_work *make_work(void) {
+    tp_work *work = tp_dist_barrier(make_group());
+    tp_work_wait(work, 10);
+    return work;
+}
+static tp_ddp *make_ddp(void) { return make_group() ? tp_ddp_new(make_module()) : NULL; }
+static tp_fsdp *make_fsdp(void) { return make_group() ? tp_fsdp_new(make_module()) : NULL; }
+static tp_tensor *square_error(tp_tensor *output, tp_tensor *target, void *context) {
+    (void)context;
+    return tp_mse_loss(output, target);
+}
+static tp_pipeline *make_pipeline(void) {
+    return make_group() ? tp_pipeline_new(make_module(), .parts = 1, .loss = square_error) : NULL;
+}
+static tp_mesh *make_mesh(void) { return make_group() ? tp_mesh_new(TP_INTS(1)) : NULL; }
+static tp_reducer *make_reducer(void) {
+    tp_tensor *parameter = tp_set_requires_grad(make_tensor(), true);
+    const char *name = "x";
+    const tp_reducer_options options = {.size = (int64_t)sizeof options};
+    return make_group() ? tp_reducer_new(1, &parameter, &name, &options) : NULL;
+}
+
+static bool is_ended(const kit *k, const char *what) { return k->ended && !strcmp(k->ended, what); }
+static void stop(const char *what) {
+    fprintf(stderr, "a %s was not made, or not ended: %s\n", what, tp_error() ? tp_error() : "no error");
+    abort();
+}
+/* The group's thread lets go of a work a little later. */
+static void end_work(tp_work *work) {
+    tp_work_release(work);
+    for (int i = 0; i < 2000 && tp_ok(); i++) {
+        usleep(1000);
+        tp_work_done(work);
     }
-KIT(tensor)
-KIT(module)
-KIT(storage)
-KIT(generator)
-KIT(dataset)
-KIT(reader)
-KIT(sampler)
-KIT(sparse)
-KIT(tokenizer)
-KIT(distribution)
-KIT(transform)
-KIT(scaler)
-KIT(loader)
-KIT(optimiser)
-KIT(schedule)
-KIT(file)
-KIT(summary)
-KIT(node)
-KIT(lbfgs_memory)
-KIT(capture)
-KIT(profile)
-KIT(mark)
-KIT(gpu_graph)
-KIT(events)
-KIT(records)
-KIT(optimiser_kind)
-KIT(store)
-KIT(compiled)
+    tp_error_clear();
+}
+/* A thing, or one after its end, as the kit says. What takes a job is made for its end alone. */
+#define KIT_THING(what, when, end)                                  \
+    static __attribute__((unused)) void *kit_##what(const kit *k) { \
+        if (!(when)) return NULL;                                   \
+        void *thing = (void *)(uintptr_t)make_##what();             \
+        if (!is_ended(k, #what)) return thing;                      \
+        if (!thing) stop(#what);                                    \
+        end(thing);                                                 \
+        if (!tp_ok()) stop(#what);                                  \
+        return thing;                                               \
+    }
+#define KIT(what, end)        KIT_THING(what, k->things, end)
+#define KIT_OF_JOB(what, end) KIT_THING(what, is_ended(k, #what), end)
+KIT(tensor, tp_release)
+KIT(module, tp_module_release)
+KIT(storage, tp_storage_release)
+KIT(generator, tp_generator_free)
+KIT(dataset, tp_dataset_release)
+KIT(reader, tp_reader_free)
+KIT(sampler, tp_sampler_free)
+KIT(sparse, tp_sparse_free)
+KIT(tokenizer, tp_tokenizer_free)
+KIT(distribution, tp_distribution_free)
+KIT(transform, tp_transform_free)
+KIT(scaler, tp_scaler_free)
+KIT(loader, tp_loader_free)
+KIT(optimiser, tp_optimiser_free)
+KIT(schedule, tp_schedule_free)
+KIT(file, tp_close_file)
+KIT(summary, tp_summary_free)
+KIT(node, tp_node_release)
+KIT(lbfgs_memory, tp_lbfgs_memory_free)
+KIT(capture, (void))
+KIT(profile, tp_profile_free)
+KIT(mark, tp_mark_free)
+KIT(gpu_graph, tp_gpu_graph_free)
+KIT(events, tp_events_close)
+KIT(records, tp_records_close)
+KIT(optimiser_kind, (void))
+KIT(store, tp_store_release)
+KIT(compiled, tp_compiled_release)
+KIT(ivalue, tp_ivalue_release)
+KIT(event_file, tp_event_file_close)
+KIT_OF_JOB(group, tp_group_free)
+KIT_OF_JOB(work, end_work)
+KIT_OF_JOB(ddp, tp_ddp_free)
+KIT_OF_JOB(fsdp, tp_fsdp_free)
+KIT_OF_JOB(pipeline, tp_pipeline_free)
+KIT_OF_JOB(mesh, tp_mesh_free)
+KIT_OF_JOB(reducer, tp_reducer_free)
+static tp_state kit_state(const kit *k) {
+    if (!is_ended(k, "state")) return (tp_state){NULL, NULL, 0};
+    tp_state state = tp_module_parameters(make_module());
+    tp_state_free(state);
+    return state;
+}
 
 #include "every_function_calls.h"
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
@@ -153,9 +233,9 @@ static kit kit_of(int mode) {
              .truth = mode & 1,
              .n = n[mode],
              .d = d[mode],
-             .room = things ? sizeof array
-                     : mode ? 100
-                            : 0,
+             .capacity = things ? sizeof array
+                         : mode ? 100
+                                : 0,
              .device = {TP_CPU, 0}};
     k.i = mode == 2 || mode == 6 ? INT32_MAX : mode == 3 ? INT32_MIN : (int)n[mode];
     k.choice = broken ? 99 : mode > 4 ? TP_FLOAT32 : k.i;
@@ -189,6 +269,7 @@ static kit kit_of(int mode) {
 }
 
 static volatile int *mode_now, *unnamed; /* shared with the child */
+static bool debugging(void) { return tp_debug_mark() >= 0; }
 
 static void run(int f, int from) {
     for (int mode = from; mode < MODES; mode++) {
@@ -204,12 +285,53 @@ static void run(int f, int from) {
     }
 }
 
+/* Each kind of thing that the function takes, one after the other at its end; the others are alive. */
+static void run_ended(int f) {
+    char kinds[256], *rest = NULL;
+    snprintf(kinds, sizeof kinds, "%s", functions[f].ended);
+    for (char *kind = strtok_r(kinds, " ", &rest); kind; kind = strtok_r(NULL, " ", &rest)) {
+        alarm(SECONDS);
+        tp_error_clear();
+        kit k = kit_of(5);
+        k.ended = kind;
+        k.n = k.i = k.choice = 1;
+        k.d = 1;
+        *(int64_t *)k.record = (int64_t)sizeof(int64_t); /* options without any: all defaults */
+        functions[f].call(&k);
+        if (tp_error() && strstr(tp_error(), "released before")) continue;
+        fprintf(stderr, "%s with a %s after its end: %s\n", functions[f].name, kind,
+                tp_error() ? tp_error() : "no error");
+        ++*mode_now;
+    }
+}
+
 static void be_a_child(int f, int from) {
     const struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     if (!freopen("/dev/null", "w", stdout)) _exit(3);
-    run(f, from);
+    if (debugging())
+        run_ended(f);
+    else
+        run(f, from);
     _exit(0); /* nothing that the calls set up runs at the end */
+}
+
+static const char *death(int status) {
+    if (!WIFSIGNALED(status)) return "the process ended";
+    return WTERMSIG(status) == SIGALRM ? "hangs" : strsignal(WTERMSIG(status));
+}
+
+/* How many kinds of things were not seen to be at their end. */
+static int try_ended(int f) {
+    *mode_now = 0;
+    if (!*functions[f].ended) return 0;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) be_a_child(f, 0);
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) < 0) return 1;
+    if (status) printf("%s with a %safter its end: %s\n", functions[f].name, functions[f].ended, death(status));
+    return *mode_now + (status != 0);
 }
 
 /* The number of ways in which the function died. */
@@ -226,10 +348,7 @@ static int try_function(int f) {
         }
         if (status == 0) break;
         bad++;
-        printf("%s with %s: %s\n", functions[f].name, mode_names[*mode_now],
-               !WIFSIGNALED(status)          ? "the process ended"
-               : WTERMSIG(status) == SIGALRM ? "hangs"
-                                             : strsignal(WTERMSIG(status)));
+        printf("%s with %s: %s\n", functions[f].name, mode_names[*mode_now], death(status));
         fflush(stdout);
     }
     return bad;
@@ -248,13 +367,26 @@ int main(int argc, char **argv) {
     for (int f = 0; f < FUNCTIONS; f++) {
         if (argc > 1 && strcmp(argv[1], functions[f].name)) continue;
         tried++;
-        if (argc > 1)
+        if (argc > 1 && debugging())
+            run_ended(f);
+        else if (argc > 1)
             run(f, 0);
         else
-            bad += try_function(f);
+            bad += debugging() ? try_ended(f) : try_function(f);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (system(command) != 0 || tried == 0) return 1;
+    if (debugging()) {
+        printf("%d functions with things after their end: %d were not seen\n", tried, bad);
+        return bad != 0;
     }
     printf("%d functions in %d ways each: %d calls did not come back\n", tried, MODES, bad);
     printf("%d of them do not name themselves when they are given nothing, at most %d may\n", *unnamed, MOST_UNNAMED);
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command) != 0 || bad != 0 || tried == 0 || *unnamed > MOST_UNNAMED;
+    if (argc > 1) return bad != 0;
+    if (bad || *unnamed > MOST_UNNAMED) return 1;
+    fflush(stdout);
+    setenv("TAPER_DEBUG", "1", 1);
+    execv("/proc/self/exe", argv);
+    perror("every_function_test");
+    return 1;
 }

@@ -146,9 +146,9 @@ int cuDeviceGet(int *device, int index) {
     *device = index;
     return OK;
 }
-int cuDeviceGetName(char *name, int room, int device) {
+int cuDeviceGetName(char *name, int capacity, int device) {
     (void)device;
-    strncpy(name, "Fake", (size_t)room);
+    strncpy(name, "Fake", (size_t)capacity);
     return OK;
 }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) {

@@ -37,7 +37,8 @@ static void check_line(int64_t n, tp_dtype dtype) {
 
 static void lengths_against_the_definition(void **state) {
     (void)state;
-    static const int64_t large[] = {97, 100, 121, 128, 143, 169, 210, 243, 256, 343, 360, 509, 512};
+    static const int64_t large[] = {97,  100, 121, 128, 143, 169, 210,  243, 256,
+                                    272, 336, 343, 360, 509, 512, 1001, 1040};
     for (int64_t n = 1; n <= 64; n++) {
         check_line(n, TP_COMPLEX128);
         check_line(n, TP_COMPLEX64);
@@ -61,12 +62,30 @@ static void halves_against_whole_transforms(void **state) {
         }
 }
 
+/* Lines that are taken one at a time, from memory that is aligned to an element and no more, and odd rests behind the
+ * first stage. */
+static void long_halves_against_whole_transforms(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {32, 128, 256, 336, 512, 672, 1024, 2080, 4096};
+    static const tp_dtype dtypes[] = {TP_FLOAT32, TP_FLOAT64};
+    for (size_t i = 0; i < 2 * (sizeof lengths / sizeof *lengths); i++)
+        TP_SCOPE {
+            const int64_t n = lengths[i / 2];
+            const double allowed = (dtypes[i % 2] == TP_FLOAT32 ? 1.2e-7 : 2.3e-16) * 8 * sqrt((double)n);
+            tp_tensor *x = tp_narrow(tp_randn(TP_INTS(3, n + 1), .dtype = dtypes[i % 2]), 1, 1, n);
+            tp_tensor *half = tp_fft_rfft(x), *whole = tp_fft_fft(x), *back = tp_fft_irfft(half, .n = n);
+            tp_tensor *same = tp_sub(half, tp_narrow(whole, 1, 0, n / 2 + 1));
+            assert_true(tp_item(tp_amax(tp_abs(same))) < allowed * log2((double)n));
+            assert_true(tp_item(tp_amax(tp_abs(tp_sub(back, x)))) < allowed);
+        }
+}
+
 /* Lines along any dim of a strided tensor, in groups that do not come out even. */
 static void dims_and_strides(void **state) {
     (void)state;
     TP_SCOPE {
-        tp_tensor *x = tp_randn(TP_INTS(19, 6, 5), .dtype = TP_COMPLEX128), *turned = tp_permute(x, TP_INTS(2, 0, 1));
-        tp_tensor *a = tp_fft_fft(turned, .dim = 2), *b = tp_permute(tp_fft_fft(x, .dim = 1), TP_INTS(2, 0, 1));
+        tp_tensor *x = tp_randn(TP_INTS(19, 6, 5), .dtype = TP_COMPLEX128), *permuted = tp_permute(x, TP_INTS(2, 0, 1));
+        tp_tensor *a = tp_fft_fft(permuted, .dim = 2), *b = tp_permute(tp_fft_fft(x, .dim = 1), TP_INTS(2, 0, 1));
         assert_true(tp_item(tp_amax(tp_abs(tp_sub(a, b)))) == 0);
     }
 }
@@ -74,17 +93,20 @@ static void dims_and_strides(void **state) {
 static void same_bits_on_any_number_of_threads(void **state) {
     (void)state;
     static const int threads[] = {2, 3, 7};
-    TP_SCOPE {
-        tp_tensor *x = tp_randn(TP_INTS(101, 1000), .dtype = TP_COMPLEX64), *r = tp_randn(TP_INTS(101, 1009));
-        tp_set_num_threads(1);
-        tp_tensor *y = tp_fft_fft(x), *h = tp_fft_rfft(r);
-        for (int i = 0; i < 3; i++) {
-            tp_set_num_threads(threads[i]);
-            assert_memory_equal(y->data, tp_fft_fft(x)->data, (size_t)y->numel * 8);
-            assert_memory_equal(h->data, tp_fft_rfft(r)->data, (size_t)h->numel * 8);
+    static const int64_t lengths[][2] = {{1000, 1009}, {1024, 2048}};
+    for (int pair = 0; pair < 2; pair++)
+        TP_SCOPE {
+            tp_tensor *x = tp_randn(TP_INTS(101, lengths[pair][0]), .dtype = TP_COMPLEX64),
+                      *r = tp_randn(TP_INTS(101, lengths[pair][1]));
+            tp_set_num_threads(1);
+            tp_tensor *y = tp_fft_fft(x), *h = tp_fft_rfft(r);
+            for (int i = 0; i < 3; i++) {
+                tp_set_num_threads(threads[i]);
+                assert_memory_equal(y->data, tp_fft_fft(x)->data, (size_t)y->numel * 8);
+                assert_memory_equal(h->data, tp_fft_rfft(r)->data, (size_t)h->numel * 8);
+            }
+            tp_set_num_threads(0);
         }
-        tp_set_num_threads(0);
-    }
 }
 
 static void short_time_transforms_turn_back(void **state) {
@@ -101,11 +123,9 @@ static void short_time_transforms_turn_back(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lengths_against_the_definition),
-        cmocka_unit_test(halves_against_whole_transforms),
-        cmocka_unit_test(dims_and_strides),
-        cmocka_unit_test(same_bits_on_any_number_of_threads),
-        cmocka_unit_test(short_time_transforms_turn_back),
+        cmocka_unit_test(lengths_against_the_definition),       cmocka_unit_test(halves_against_whole_transforms),
+        cmocka_unit_test(long_halves_against_whole_transforms), cmocka_unit_test(dims_and_strides),
+        cmocka_unit_test(same_bits_on_any_number_of_threads),   cmocka_unit_test(short_time_transforms_turn_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,13 +165,13 @@ static void operands_turned_around_give_the_same_bits(void **state) {
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         const int64_t m = shapes[s].m, n = shapes[s].n, k = shapes[s].k;
         float *left = malloc((size_t)(m * k) * sizeof *left), *right = malloc((size_t)(k * n) * sizeof *right),
-              *turned = malloc((size_t)(m * k) * sizeof *turned);
+              *transposed = malloc((size_t)(m * k) * sizeof *transposed);
         float *across = malloc((size_t)(k * n) * sizeof *across), *first = malloc((size_t)(m * n) * sizeof *first),
               *other = malloc((size_t)(m * n) * sizeof *other);
         fill(left, m * k);
         fill(right, k * n);
         for (int64_t i = 0; i < m; i++)
-            for (int64_t p = 0; p < k; p++) turned[p * m + i] = left[i * k + p];
+            for (int64_t p = 0; p < k; p++) transposed[p * m + i] = left[i * k + p];
         for (int64_t p = 0; p < k; p++)
             for (int64_t j = 0; j < n; j++) across[j * k + p] = right[p * n + j];
         for (int layout = 0; layout < 4; layout++) {
@@ -184,7 +184,7 @@ static void operands_turned_around_give_the_same_bits(void **state) {
                                    .c_row = n,
                                    .alpha = tp_int(1),
                                    .beta = tp_int(0)};
-            product.a = layout & 1 ? (tpi_operand_matrix){(const char *)turned, 0, 1, m}
+            product.a = layout & 1 ? (tpi_operand_matrix){(const char *)transposed, 0, 1, m}
                                    : (tpi_operand_matrix){(const char *)left, 0, k, 1};
             product.b = layout & 2 ? (tpi_operand_matrix){(const char *)across, 0, 1, k}
                                    : (tpi_operand_matrix){(const char *)right, 0, n, 1};
@@ -193,7 +193,7 @@ static void operands_turned_around_give_the_same_bits(void **state) {
         }
         free(left);
         free(right);
-        free(turned);
+        free(transposed);
         free(across);
         free(first);
         free(other);

@@ -28,9 +28,11 @@ static tpi_gpu_hash hash_of(int program) {
 } /* sorted */
 
 static uint32_t deflated(const char *code, size_t bytes, const char *dictionary, size_t dictionary_bytes,
-                         unsigned char *out, size_t room) {
-    z_stream z = {
-        .next_in = (unsigned char *)code, .avail_in = (unsigned)bytes, .next_out = out, .avail_out = (unsigned)room};
+                         unsigned char *out, size_t capacity) {
+    z_stream z = {.next_in = (unsigned char *)code,
+                  .avail_in = (unsigned)bytes,
+                  .next_out = out,
+                  .avail_out = (unsigned)capacity};
     assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, -15, 9, Z_DEFAULT_STRATEGY), Z_OK);
     deflateSetDictionary(&z, (const unsigned char *)dictionary, (unsigned)dictionary_bytes);
     assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
@@ -120,7 +122,8 @@ static void programs_come_back(void **s) {
 static void broken_files_are_not_there(void **s) {
     (void)s;
     int found = found_by("sm_90", 1, 20000); /* the last programs are cut off: nothing is read beyond the end */
-    assert_true(found > 0 && found < PROGRAMS);
+    assert_true(found > 0);
+    assert_true(found < PROGRAMS);
     assert_int_equal(found_by("sm_90", 1, 2000), 0); /* the index is */
     assert_int_equal(found_by("sm_90", 1, 10), 0);
 }

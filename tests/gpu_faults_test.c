@@ -89,8 +89,11 @@ static void probabilities_are_looked_at(void **s) {
                   *below = tp_full(TP_INTS(2, 3), -0.5, .device = gpu);
         tp_tensor *none = tp_full(TP_INTS(2, 3), 0.0, .device = gpu), *nan = tp_full(TP_INTS(3), NAN, .device = gpu),
                   *labels = numbers(TP_INTS(2), (int64_t[]){1, 4});
-        assert_true(fetched(tp_bernoulli(fine)) && fetched(tp_bernoulli(none)) && fetched(tp_multinomial(fine, 2)) &&
-                    fetched(tp_multinomial(above, 1)) && fetched(tp_one_hot(labels, .num_classes = 5)));
+        assert_true(fetched(tp_bernoulli(fine)));
+        assert_true(fetched(tp_bernoulli(none)));
+        assert_true(fetched(tp_multinomial(fine, 2)));
+        assert_true(fetched(tp_multinomial(above, 1)));
+        assert_true(fetched(tp_one_hot(labels, .num_classes = 5)));
         expect_text(fetched(tp_bernoulli(above)), "bernoulli: expected probabilities in [0, 1]");
         expect_text(fetched(tp_bernoulli(nan)), "bernoulli: expected probabilities in [0, 1]");
         expect_text(fetched(tp_multinomial(below, 1)),
@@ -119,7 +122,8 @@ static void every_wait_tells(void **s) {
         expect(tp_stream_synchronize(gpu, NULL), "index_select", 7, 5);
         assert_non_null(tp_index_select(x, 0, bad));
         tp_mark *mark = tp_mark_new((tp_device_type)gpu.type, false);
-        assert_true(mark && tp_mark_record(mark, gpu, NULL));
+        assert_true(mark);
+        assert_true(tp_mark_record(mark, gpu, NULL));
         expect(tp_mark_synchronize(mark), "index_select", 7, 5);
         tp_mark_free(mark);
         assert_non_null(tp_index_select(x, 0, bad));
@@ -136,10 +140,12 @@ static void nothing_else_is_written(void **s) {
         tp_tensor *row = numbers(TP_INTS(1, 3), (int64_t[]){1, 9, -1}), *source = tp_ones(TP_INTS(1, 3), .device = gpu);
         tp_tensor *put = tp_scatter(tp_zeros(TP_INTS(5, 3), .device = gpu), 0, row, source),
                   *added = tp_scatter_add(tp_zeros(TP_INTS(5, 3), .device = gpu), 0, row, source);
-        assert_true(put && added);
+        assert_true(put);
+        assert_true(added);
         assert_false(tp_gpu_synchronize(gpu));
         tp_error_clear();
-        assert_true(tp_item(tp_sum(put)) == 1 && tp_item(tp_sum(added)) == 1);
+        assert_true(tp_item(tp_sum(put)) == 1);
+        assert_true(tp_item(tp_sum(added)) == 1);
     }
 }
 

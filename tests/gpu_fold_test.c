@@ -40,7 +40,7 @@ static tp_tensor *noise(tp_ints shape,
     return t;
 }
 
-static tp_tensor *turned(tp_tensor *t) { /* the last two dims swapped */
+static tp_tensor *transposed(tp_tensor *t) { /* the last two dims swapped */
     int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS];
     for (int d = 0; d < t->ndim; d++) {
         int from = d == t->ndim - 1 ? d - 1 : d == t->ndim - 2 ? d + 1 : d;
@@ -54,20 +54,23 @@ static tp_tensor *turned(tp_tensor *t) { /* the last two dims swapped */
 
 static tp_tensor *there(const tp_tensor *t) {
     tp_tensor *y = tpi_empty_strided(tpi_shape(t), tpi_strides(t), (tp_dtype)t->dtype, xpu);
-    assert_true(y && tpi_copy_data(y, t));
+    assert_true(y);
+    assert_true(tpi_copy_data(y, t));
     return y;
 }
 
 static tp_tensor *here(tp_tensor *t) {
     if (!t) fail_msg("%s", tp_error());
     tp_tensor *y = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, cpu);
-    assert_true(y && tpi_copy_data(y, t));
+    assert_true(y);
+    assert_true(tpi_copy_data(y, t));
     return y;
 }
 
 static void assert_same(const char *name, tp_tensor *want, tp_tensor *got_there, double tolerance) {
     tp_tensor *got = here(got_there);
-    assert_true(want->dtype == got->dtype && tpi_same_shape(want, got));
+    assert_true(want->dtype == got->dtype);
+    assert_true(tpi_same_shape(want, got));
     for (int64_t i = 0; i < want->numel; i++) {
         double a = value(want, i), b = value(got, i);
         if (a != b && !(fabs(a - b) <= tolerance * (1 + fabs(a))) && !(isnan(a) && isnan(b)))
@@ -125,13 +128,13 @@ static void folds_of_every_shape(void **s) {
         check_fold(names[i], noise(TP_INTS(64, 41), TP_FLOAT32), TP_INTS(1));  /* rows that start anywhere */
         check_fold(names[i], noise(TP_INTS(900, 40), TP_FLOAT32), TP_INTS(0)); /* columns, cut into pieces */
         check_fold(names[i], noise(TP_INTS(3, 7), TP_FLOAT32), TP_INTS(0));
-        check_fold(names[i], turned(noise(TP_INTS(64, 40), TP_FLOAT32)), TP_INTS(0));
+        check_fold(names[i], transposed(noise(TP_INTS(64, 40), TP_FLOAT32)), TP_INTS(0));
         check_fold(names[i], noise(TP_INTS(5, 6, 7), TP_FLOAT32), TP_INTS(1)); /* in the middle */
     }
     check_fold("sum", noise(TP_INTS(100003), TP_FLOAT32), tp_no_ints()); /* one long column, in pieces */
     check_fold("sum", noise(tp_ints_view((int64_t[]){0}, 0), TP_FLOAT32), tp_no_ints());
     check_fold("sum", noise(TP_INTS(0, 3), TP_FLOAT32), TP_INTS(0));
-    check_fold("sum", turned(noise(TP_INTS(4, 9, 6), TP_FLOAT32)), TP_INTS(0, 2)); /* two dims apart */
+    check_fold("sum", transposed(noise(TP_INTS(4, 9, 6), TP_FLOAT32)), TP_INTS(0, 2)); /* two dims apart */
     tp_tensor *many = noise(TP_INTS(2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2),
                             TP_FLOAT32); /* dims, more than a kernel takes */
     check_fold("sum", many, TP_INTS(0, 2, 4, 6, 8, 10, 12, 14, 16));
@@ -213,7 +216,7 @@ static void check_addmm(tp_tensor *c, tp_tensor *a, tp_tensor *b, double beta, d
 static void products(void **s) {
     (void)s;
     check_mm(noise(TP_INTS(33, 18), TP_FLOAT32), noise(TP_INTS(18, 21), TP_FLOAT32));
-    check_mm(turned(noise(TP_INTS(18, 33), TP_FLOAT32)), turned(noise(TP_INTS(21, 18), TP_FLOAT32)));
+    check_mm(transposed(noise(TP_INTS(18, 33), TP_FLOAT32)), transposed(noise(TP_INTS(21, 18), TP_FLOAT32)));
     check_mm(noise(TP_INTS(5, 0), TP_FLOAT32), noise(TP_INTS(0, 3), TP_FLOAT32));
     check_addmm(noise(TP_INTS(5, 20), TP_FLOAT32), noise(TP_INTS(5, 7), TP_FLOAT32), noise(TP_INTS(7, 20), TP_FLOAT32),
                 0.5, -2);
@@ -228,7 +231,7 @@ static void products_of_threads_together(void **s) {
     tpi_gpu_sharing_there = true;
     setenv("TAPER_CLBLAST", "0", 1);
     check_mm(noise(TP_INTS(33, 18), TP_INT32), noise(TP_INTS(18, 21), TP_INT32));
-    check_mm(turned(noise(TP_INTS(18, 33), TP_FLOAT16)), turned(noise(TP_INTS(21, 18), TP_FLOAT16)));
+    check_mm(transposed(noise(TP_INTS(18, 33), TP_FLOAT16)), transposed(noise(TP_INTS(21, 18), TP_FLOAT16)));
     check_mm(noise(TP_INTS(1, 500), TP_FLOAT16), noise(TP_INTS(500, 1), TP_FLOAT16)); /* a group of threads along k */
     tpi_gpu_sharing_there = false;
 }

@@ -1,6 +1,6 @@
 /* Kernels whose forms samples are too small to meet: rows of attention with masks and of every length, recurrences by
- * tiles, matrices of bytes with a few vectors; and what a profile tells of a GPU. On the OpenCL device that is found,
- * PoCL at least; a GPU's threads work together where that is asked for. */
+ * tiles, matrices with a few vectors, many parts in one tensor, losses by one block; and what a profile tells of a GPU.
+ * On the OpenCL device that is found, PoCL at least; a GPU's threads work together where that is asked for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,9 +61,8 @@ static tp_tensor *mask_of(const attention_case *c) {
     return c->mask == 2 ? tp_to(drawn, .dtype = c->dtype) : drawn;
 }
 
-static void check_attention(const attention_case *c) {
+static void check_attention(const attention_case *c, int64_t depth) {
     TP_SCOPE {
-        int64_t depth = 8;
         tp_tensor *x[4] = {tp_randn(TP_INTS(2, 2, c->queries, depth)), tp_randn(TP_INTS(2, 2, c->keys, depth)),
                            tp_randn(TP_INTS(2, 2, c->keys, depth)), tp_randn(TP_INTS(2, 2, c->queries, depth))};
         tp_tensor *mask = mask_of(c), *far_mask = there(mask), *far[4];
@@ -98,7 +97,19 @@ static void test_attention(void **state) {
                                     {6, 70, false, 1, TP_FLOAT32, 2e-6},    {5, 40, false, 2, TP_FLOAT32, 2e-6},
                                     {3, 40000, false, 0, TP_FLOAT32, 2e-6}, {3, 40000, true, 0, TP_FLOAT32, 2e-6},
                                     {5, 7, true, 0, TP_BFLOAT16, 0.06},     {5, 7, false, 1, TP_FLOAT64, 1e-12}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_attention(&cases[i]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_attention(&cases[i], 8);
+}
+
+/* One key to several parts of them, lanes that have no elements, masks of every kind. */
+static void test_attention_of_few_queries(void **state) {
+    (void)state;
+    const attention_case cases[] = {{1, 1, false, 0, TP_FLOAT32, 2e-6},   {1, 700, false, 0, TP_FLOAT32, 2e-6},
+                                    {2, 300, false, 1, TP_FLOAT32, 2e-6}, {3, 300, false, 2, TP_FLOAT32, 2e-6},
+                                    {4, 131, true, 0, TP_FLOAT32, 2e-6},  {1, 700, false, 0, TP_BFLOAT16, 0.02},
+                                    {4, 90, false, 2, TP_BFLOAT16, 0.06}, {3, 90, false, 1, TP_FLOAT16, 0.01}};
+    tpi_gpu_sharing_there = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_attention(&cases[i], i % 2 ? 64 : 40);
+    tpi_gpu_sharing_there = false;
 }
 
 static void test_nan_goes_through_attention(void **state) {
@@ -140,14 +151,91 @@ static void test_weight_only_products(void **state) {
     for (int64_t vectors = 1; vectors <= 9; vectors += 2)
         TP_SCOPE {
             tp_dtype dtype = dtypes[vectors % 4 == 3];
-            tp_tensor *x = tp_to(tp_randn(TP_INTS(vectors, 1040)), .dtype = dtype), *scales = tp_rand(TP_INTS(19));
-            tp_tensor *w = bytes(TP_INTS(19, 1040));
+            tp_tensor *x = tp_to(tp_randn(TP_INTS(vectors, 1040)), .dtype = dtype), *scales = tp_rand(TP_INTS(67));
+            tp_tensor *w = bytes(TP_INTS(67, 1040));
             tp_tensor *want = scoped(tpo_weight_only_product(x, w, scales));
             tp_tensor *got = scoped(tpo_weight_only_product(there(x), there(w), there(scales)));
             assert_int_equal(tp_dtype_of(got), dtype);
             assert_close(got, want, dtype == TP_FLOAT32 ? 0.01 : 32); /* of some thousands: half a step of the dtype */
         }
     tpi_gpu_sharing_there = false;
+}
+
+/* Few rows, and few columns: more threads share a column then. One bias, and a weight whose rows lie apart. */
+static void test_few_rows(void **state) {
+    (void)state;
+    tpi_gpu_sharing_there = true;
+    for (int64_t m = 1; m <= 5; m++)
+        for (int64_t k = 8; k <= 4104; k += 2048)
+            TP_SCOPE {
+                tp_dtype dtype = m % 2 ? TP_BFLOAT16 : TP_FLOAT16;
+                tp_tensor *x = tp_to(tp_randn(TP_INTS(m, k)), .dtype = dtype);
+                tp_tensor *w = tp_to(tp_randn(TP_INTS(67, 2 * k)), .dtype = dtype);
+                tp_tensor *bias = tp_to(tp_randn(TP_INTS(67)), .dtype = dtype);
+                tp_tensor *part = tp_narrow(w, 1, 0, k), *far = tp_narrow(there(w), 1, 0, k);
+                tp_tensor *want = tp_linear(tp_to(x, .dtype = TP_FLOAT64), tp_to(part, .dtype = TP_FLOAT64));
+                double step = m % 2 ? 1.0 / 256 : 1.0 / 2048; /* half of one, of the largest sum */
+                double most = tp_item(tp_amax(tp_abs(want))) + 8;
+                assert_close(tp_linear(there(x), far), want, step * most);
+                assert_close(tp_linear(there(x), far, .bias = there(bias)), tp_add(want, bias), step * most);
+            }
+    tpi_gpu_sharing_there = false;
+}
+
+/* ---- Parts of one tensor ---- */
+static void test_parts(void **state) {
+    (void)state;
+    const tp_dtype dtypes[] = {TP_FLOAT32, TP_UINT8, TP_BFLOAT16, TP_COMPLEX128};
+    for (int64_t n = 1; n <= 19; n += 3)
+        for (int64_t dim = 0; dim < 4; dim++)
+            TP_SCOPE {
+                tp_tensor *near[19], *far[19], *permuted[19], *spread[19];
+                for (int64_t i = 0; i < n; i++) {
+                    int64_t shape[] = {2, 3, 4, 5};
+                    shape[dim] = i % 4 == 2 ? 0 : i % 4 + (n == 4 ? 15 : 1);
+                    near[i] = tp_to(tp_mul(tp_randn(tp_ints_view(shape, 4)), 30), .dtype = dtypes[n % 4]);
+                    far[i] = there(near[i]);
+                    permuted[i] = tp_contiguous(far[i], .memory_format = TP_CHANNELS_LAST);
+                    spread[i] = tp_chunk(tp_cat(TP_LIST(far[i], far[i]), .dim = i % 4), 2, .dim = i % 4).v[1];
+                }
+                tp_tensor *want = tp_cat(((tp_tensors){near, n}), .dim = dim);
+                if (!tp_equal(here(tp_cat(((tp_tensors){far, n}), .dim = dim)), want)) fail_msg("%d parts", (int)n);
+                if (!tp_equal(here(tp_cat(((tp_tensors){permuted, n}), .dim = dim)), want))
+                    fail_msg("%d parts, channels last", (int)n);
+                if (!tp_equal(here(tp_cat(((tp_tensors){spread, n}), .dim = dim)), want))
+                    fail_msg("%d parts with gaps", (int)n);
+            }
+}
+
+static void test_rolls(void **state) {
+    (void)state;
+    TP_SCOPE {
+        tp_tensor *x = tp_randn(TP_INTS(3, 4, 1, 5)), *y = there(x);
+        tp_tensor *permuted = tp_permute(x, TP_INTS(3, 1, 0, 2)), *far = tp_permute(y, TP_INTS(3, 1, 0, 2));
+        for (int64_t shift = -7; shift <= 7; shift++)
+            for (int64_t dim = 0; dim < 4; dim++) {
+                tp_ints shifts = TP_INTS(shift, 1), dims = TP_INTS(dim, (dim + 1) % 4);
+                assert_true(tp_equal(here(tp_roll(y, shifts, .dims = dims)), tp_roll(x, shifts, .dims = dims)));
+                assert_true(
+                    tp_equal(here(tp_roll(far, shifts, .dims = dims)), tp_roll(permuted, shifts, .dims = dims)));
+            }
+    }
+}
+
+/* ---- Losses ---- */
+static void test_losses_by_one_block(void **state) {
+    (void)state;
+    for (int64_t n = 1; n < 6000; n = n * 3 + 1)
+        for (int weighted = 0; weighted < 2; weighted++)
+            TP_SCOPE {
+                tp_tensor *x = tp_randn(TP_INTS(n, 7)), *target = tp_randint(7, TP_INTS(n));
+                tp_tensor *weight = weighted ? tp_rand(TP_INTS(7)) : NULL, *there_too = weighted ? there(weight) : NULL;
+                tp_tensor *want = tp_nll_loss(x, target, .weight = weight, .ignore_index = 3);
+                tpi_gpu_sharing_there = true;
+                tp_tensor *got = tp_nll_loss(there(x), there(target), .weight = there_too, .ignore_index = 3);
+                tpi_gpu_sharing_there = false;
+                assert_close(got, want, 1e-5);
+            }
 }
 
 static void test_byte_products(void **state) {
@@ -184,7 +272,8 @@ static void test_profiles_time_gpus(void **state) {
         assert_non_null(p);
         assert_int_equal(tp_profile_activity_count(p), 0);
         tp_tensor *y = tp_mul(x, x);
-        assert_true(tp_stream_set_current(gpu, side) && tp_stream_wait(gpu, side, gpu, NULL));
+        assert_true(tp_stream_set_current(gpu, side));
+        assert_true(tp_stream_wait(gpu, side, gpu, NULL));
         tp_sum(y);
         assert_true(tp_stream_set_current(gpu, NULL));
         here(y);
@@ -193,7 +282,9 @@ static void test_profiles_time_gpus(void **state) {
         for (int64_t i = 0; i < n; i++) {
             const tp_activity *a = tp_profile_activity(p, i);
             const tp_event *e = event_of(p, a);
-            assert_true(a->start >= before && a->end >= a->start && a->device.type == TP_XPU);
+            assert_true(a->start >= before);
+            assert_true(a->end >= a->start);
+            assert_true(a->device.type == TP_XPU);
             before = a->start;
             assert_non_null(e);
             if (a->kind == TP_ACTIVITY_KERNEL) assert_non_null(strstr(a->name, "taper_"));
@@ -214,7 +305,8 @@ static void test_profiles_time_gpus(void **state) {
         }
         char table[4096];
         assert_true(tp_profile_table(p, TP_PROFILE_BY_SELF, 0, table, sizeof table) > 0);
-        assert_true(strstr(table, "device us") && strstr(table, "total of devices: "));
+        assert_true(strstr(table, "device us"));
+        assert_true(strstr(table, "total of devices: "));
         tp_profile_free(p);
     }
 }
@@ -270,10 +362,18 @@ int main(void) {
         fprintf(stderr, "skipped: %s\n", tp_error() ? tp_error() : "there is no OpenCL device here");
         return 77;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention),     cmocka_unit_test(test_nan_goes_through_attention),
-        cmocka_unit_test(test_recurrences),   cmocka_unit_test(test_weight_only_products),
-        cmocka_unit_test(test_byte_products), cmocka_unit_test(test_profiles_time_gpus),
-        cmocka_unit_test(test_many_launches), cmocka_unit_test(test_memory_is_watched)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention),
+                                       cmocka_unit_test(test_attention_of_few_queries),
+                                       cmocka_unit_test(test_nan_goes_through_attention),
+                                       cmocka_unit_test(test_recurrences),
+                                       cmocka_unit_test(test_weight_only_products),
+                                       cmocka_unit_test(test_byte_products),
+                                       cmocka_unit_test(test_few_rows),
+                                       cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_rolls),
+                                       cmocka_unit_test(test_losses_by_one_block),
+                                       cmocka_unit_test(test_profiles_time_gpus),
+                                       cmocka_unit_test(test_many_launches),
+                                       cmocka_unit_test(test_memory_is_watched)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,8 @@ static tp_tensor *numbers(tp_dtype dtype, tp_ints shape) {
 static tp_tensor *there(const tp_tensor *t) {
     const tpi_device_ops *ops = tpi_device_ops_of(device);
     tpi_storage *s = tpi_storage_new(device, t->storage->bytes);
-    assert_true(s && ops->from_host(device, s->data, t->storage->data, t->storage->bytes));
+    assert_true(s);
+    assert_true(ops->from_host(device, s->data, t->storage->data, t->storage->bytes));
     tp_tensor *made = tpi_tensor_over(s, (tp_dtype)t->dtype, tpi_shape(t), tpi_strides(t), t->data - t->storage->data);
     assert_non_null(made);
     return made;
@@ -138,16 +139,19 @@ static tp_tensor *with_numbers(tp_tensor *x) {
     return result;
 }
 
-static void numbers_and_places(void **state) {
+static void numbers_and_indices(void **state) {
     (void)state;
     tp_tensor *x = NUMBERS(TP_FLOAT32, 3, 50), *gx = there(x);
     tp_tensor *want = with_numbers(x), *got = with_numbers(gx);
-    assert_true(want && got);
+    assert_true(want);
+    assert_true(got);
     tp_tensor *back = here(got);
     assert_true(same_bits(back, want));
     tp_tensor *one = tp_scalar_tensor_of(tp_float(0.5), TP_FLOAT64), *w = tp_add_(x, one), *g = tp_add_(gx, one),
               *again = here(gx);
-    assert_true(w == x && g == gx && same_bits(again, x)); /* a zero-dimensional tensor of the host is a number */
+    assert_true(w == x);
+    assert_true(g == gx);
+    assert_true(same_bits(again, x)); /* a zero-dimensional tensor of the host is a number */
     tp_tensor *all[] = {x, gx, want, got, back, one, again};
     for (int i = 0; i < 7; i++) tp_release(all[i]);
 }
@@ -234,7 +238,8 @@ static void fills(void **state) {
         tp_scalar value = tp_dtype_is_complex(d)    ? tp_cplx(-2.5, 1)
                           : tp_dtype_is_floating(d) ? tp_float(-2.5)
                                                     : tp_int(d == TP_BOOL ? 1 : 100);
-        assert_true(tpi_fill_data(w, value) && tpi_fill_data(g, value));
+        assert_true(tpi_fill_data(w, value));
+        assert_true(tpi_fill_data(g, value));
         tp_tensor *back = here(got);
         if (!same_bits(back, want)) fail_msg("%s: %s", tp_dtype_name(d), difference());
         tp_tensor *all[] = {want, got, w, g, back};
@@ -255,7 +260,7 @@ int main(void) {
         cmocka_unit_test(broadcast),
         cmocka_unit_test(strided),
         cmocka_unit_test(mixed_dtypes),
-        cmocka_unit_test(numbers_and_places),
+        cmocka_unit_test(numbers_and_indices),
         cmocka_unit_test(refuses_tensors_of_the_host),
         cmocka_unit_test(conversions),
         cmocka_unit_test(turned_over),

@@ -39,12 +39,12 @@ static tp_gpu_memory stats(void) {
 }
 static int64_t allocated(void) { return stats().allocated_bytes[TP_GPU_POOL_ALL].current; }
 static int64_t reserved(void) { return stats().reserved_bytes[TP_GPU_POOL_ALL].current; }
-static char *take(int64_t bytes) {
+static char *alloc_bytes(int64_t bytes) {
     char *p = tp_gpu_memory_alloc(gpu, bytes, NULL);
     assert_non_null(p);
     return p;
 }
-static void give(void *p) { assert_true(tp_gpu_memory_free(p)); }
+static void free_bytes(void *p) { assert_true(tp_gpu_memory_free(p)); }
 static void start_empty(void) {
     need_device();
     assert_true(tp_gpu_empty_cache((tp_device_type)gpu.type));
@@ -60,11 +60,11 @@ static void assert_failed(const char *words) {
 static void sizes_are_rounded_and_segments_shared(void **s) {
     (void)s;
     start_empty();
-    char *a = take(1), *b = take(513);
+    char *a = alloc_bytes(1), *b = alloc_bytes(513);
     assert_int_equal(allocated(), 512 + 1024);
     assert_int_equal(reserved(), 2 * MIB);
     assert_ptr_equal(b, a + 512);
-    char *c = take(5 * MIB), *d = take(31 * MIB + 1);
+    char *c = alloc_bytes(5 * MIB), *d = alloc_bytes(31 * MIB + 1);
     assert_int_equal(reserved(), 2 * MIB + 20 * MIB + 32 * MIB);
     assert_int_equal(allocated(),
                      512 + 1024 + 5 * MIB + 32 * MIB); /* what is left of d's segment is too little to cut off */
@@ -72,10 +72,10 @@ static void sizes_are_rounded_and_segments_shared(void **s) {
     assert_int_equal(m.requested_bytes[TP_GPU_POOL_ALL].current, 1 + 513 + 36 * MIB + 1);
     assert_int_equal(m.allocation[TP_GPU_POOL_SMALL].current, 2);
     assert_int_equal(m.inactive_split[TP_GPU_POOL_ALL].current, 2);
-    give(a);
-    give(b);
-    give(c);
-    give(d);
+    free_bytes(a);
+    free_bytes(b);
+    free_bytes(c);
+    free_bytes(d);
     assert_int_equal(allocated(), 0);
     assert_int_equal(stats().inactive_split[TP_GPU_POOL_ALL].current,
                      0); /* neighbours joined: all segments are whole again */
@@ -92,17 +92,17 @@ static void the_best_fit_is_taken(void **s) {
     start_empty();
     char *block[9];
     static const int64_t sizes[9] = {4096, 512, 2048, 512, 1536, 512, 8192, 512, 512};
-    for (int i = 0; i < 9; i++) block[i] = take(sizes[i]);
-    for (int i = 0; i < 8; i += 2) give(block[i]);
-    char *p = take(1500), *q = take(1700), *r = take(5000);
+    for (int i = 0; i < 9; i++) block[i] = alloc_bytes(sizes[i]);
+    for (int i = 0; i < 8; i += 2) free_bytes(block[i]);
+    char *p = alloc_bytes(1500), *q = alloc_bytes(1700), *r = alloc_bytes(5000);
     assert_ptr_equal(p, block[4]);
     assert_ptr_equal(q, block[2]);
     assert_ptr_equal(r, block[6]);
-    give(p);
-    give(q);
-    give(r);
-    for (int i = 1; i < 9; i += 2) give(block[i]);
-    give(block[8]);
+    free_bytes(p);
+    free_bytes(q);
+    free_bytes(r);
+    for (int i = 1; i < 9; i += 2) free_bytes(block[i]);
+    free_bytes(block[8]);
     assert_int_equal(stats().inactive_split[TP_GPU_POOL_ALL].current, 0);
 }
 
@@ -120,11 +120,11 @@ static void blocks_never_overlap(void **s) {
         u = u * 1664525u + 1013904223u;
         int i = (int)(u >> 8) % N;
         if (live[i].p) {
-            give(live[i].p);
+            free_bytes(live[i].p);
             live[i].p = NULL;
         } else {
             live[i].n = (int64_t)(u >> 20) * (step % 7 ? 37 : 900);
-            live[i].p = take(live[i].n);
+            live[i].p = alloc_bytes(live[i].n);
         }
         if (step % 500) continue;
         for (int a = 0; a < N; a++)
@@ -133,7 +133,7 @@ static void blocks_never_overlap(void **s) {
                     assert_true(live[a].p + live[a].n <= live[b].p);
     }
     for (int i = 0; i < N; i++)
-        if (live[i].p) give(live[i].p);
+        if (live[i].p) free_bytes(live[i].p);
     assert_int_equal(allocated(), 0);
     assert_int_equal(stats().inactive_split[TP_GPU_POOL_ALL].current, 0);
 }
@@ -144,20 +144,20 @@ static void streams_keep_their_own(void **s) {
     tp_stream *side;
     assert_true(tp_stream_new(gpu, 0, &side));
     assert_non_null(side);
-    char *a = take(1000);
-    give(a);
+    char *a = alloc_bytes(1000);
+    free_bytes(a);
     char *b = tp_gpu_memory_alloc(gpu, 1000, side);
     assert_non_null(b);
     assert_ptr_not_equal(a, b);
-    char *c = take(1000);
+    char *c = alloc_bytes(1000);
     assert_ptr_equal(a, c);
     tpi_gpu_record_stream(gpu, c, (tpi_gpu_stream *)side);
-    give(c);
+    free_bytes(c);
     assert_true(tp_stream_synchronize(gpu, side));
-    c = take(1000); /* the event has come: handed out again */
+    c = alloc_bytes(1000); /* the event has come: handed out again */
     assert_ptr_equal(a, c);
-    give(b);
-    give(c);
+    free_bytes(b);
+    free_bytes(c);
     assert_int_equal(allocated(), 0);
     assert_int_equal(stats().active_bytes[TP_GPU_POOL_ALL].current, 0);
 }
@@ -169,11 +169,11 @@ static void out_of_memory_says_why_and_nothing_breaks(void **s) {
     assert_true(tp_gpu_describe(gpu, &info));
     assert_true(tp_gpu_set_fraction(gpu, 64.5 * (double)MIB / (double)info.memory));
     const char *before = tpi_op_enter("conv2d");
-    char *kept = take(30 * MIB);
+    char *kept = alloc_bytes(30 * MIB);
     tpi_op_leave(before);
-    char *loose = take(30 * MIB);
-    give(loose);
-    char *other = take(32 * MIB); /* fits only when the loose segment was given back */
+    char *loose = alloc_bytes(30 * MIB);
+    free_bytes(loose);
+    char *other = alloc_bytes(32 * MIB); /* fits only when the loose segment was given back */
     assert_int_equal(stats().num_alloc_retries, 1);
     assert_null(tp_gpu_memory_alloc(gpu, 40 * MIB, NULL));
     assert_int_equal(tp_error_code(), TP_ERR_MEMORY);
@@ -181,9 +181,9 @@ static void out_of_memory_says_why_and_nothing_breaks(void **s) {
     assert_non_null(strstr(tp_error(), "largest free block"));
     assert_failed("30.00 MiB in 1 block of conv2d");
     assert_int_equal(stats().num_ooms, 1);
-    give(kept);
-    give(other);
-    give(take(40 * MIB));
+    free_bytes(kept);
+    free_bytes(other);
+    free_bytes(alloc_bytes(40 * MIB));
     assert_false(tp_gpu_set_fraction(gpu, 2));
     assert_failed("from 0 to 1");
     assert_true(tp_gpu_set_fraction(gpu, 1));
@@ -200,7 +200,7 @@ static bool add_up(const tp_gpu_block *b, void *context) {
 static void reports_add_up(void **s) {
     (void)s;
     start_empty();
-    char *a = take(700), *b = take(3 * MIB);
+    char *a = alloc_bytes(700), *b = alloc_bytes(3 * MIB);
     int64_t sum[3] = {0};
     assert_true(tp_gpu_memory_snapshot(gpu, add_up, sum));
     assert_int_equal(sum[TP_GPU_BLOCK_ALLOCATED], allocated());
@@ -211,8 +211,8 @@ static void reports_add_up(void **s) {
     assert_int_equal(length % 78, 0); /* every line is as wide as the frame */
     assert_non_null(strstr(text, "| Allocated memory      |   3073 KiB |"));
     assert_int_equal(tp_gpu_memory_summary(gpu, false, text, 10), length);
-    give(a);
-    give(b);
+    free_bytes(a);
+    free_bytes(b);
 }
 
 static void marks_order_streams(void **s) {
@@ -230,9 +230,11 @@ static void marks_order_streams(void **s) {
     assert_true(tp_stream_wait_mark(gpu, side, first));
     assert_true(tp_stream_wait(gpu, side, gpu, NULL));
     assert_true(tp_mark_record(second, gpu, side));
-    assert_true(tp_mark_synchronize(second) && tp_mark_synchronize(first));
+    assert_true(tp_mark_synchronize(second));
+    assert_true(tp_mark_synchronize(first));
     assert_true(tp_mark_elapsed(first, second, &ms));
-    assert_true(ms >= 0 && ms < 60000);
+    assert_true(ms >= 0);
+    assert_true(ms < 60000);
     assert_true(tp_stream_set_current(gpu, side));
     assert_ptr_equal(tp_stream_current(gpu), side);
     assert_true(tp_stream_set_current(gpu, NULL));

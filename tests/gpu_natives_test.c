@@ -130,7 +130,7 @@ static void check_sample(const operator_sample *sample, const tp_operator *op) {
     tp_dtype dtype = first_dtype(sample);
     at(sample, dtype, "without a detour");
     if (!make_arguments(sample, dtype, PLAIN, NULL, &here)) return;
-    if (!place_arguments(&here, gpu, &there)) {
+    if (!move_arguments(&here, gpu, &there)) {
         report_error("placing the arguments");
         return drop_arguments(&here);
     }
@@ -183,7 +183,7 @@ static tp_tensor *ties(int64_t n, bool nan) {
 }
 
 /* Where the k-th smallest stands, the first of equals first: GPUs have this rule, the CPU has PyTorch's. */
-static tp_tensor *place_in_order(tp_tensor *x, int64_t k, int64_t dim) {
+static tp_tensor *index_in_order(tp_tensor *x, int64_t k, int64_t dim) {
     return tp_contiguous(tp_select(tp_sort(x, .dim = dim, .stable = true).indices, dim, k - 1));
 }
 
@@ -196,7 +196,7 @@ static void test_orders(void **state) {
                 assert_same(tp_median_dim(y, dim).values, tp_median_dim(x, dim).values);
                 assert_same(tp_median_dim(y, dim).indices, tp_median_dim(x, dim).indices);
                 assert_same(tp_nanmedian_dim(y, dim).indices, tp_nanmedian_dim(x, dim).indices);
-                assert_same(tp_kthvalue(y, 7, .dim = dim).indices, place_in_order(x, 7, dim));
+                assert_same(tp_kthvalue(y, 7, .dim = dim).indices, index_in_order(x, 7, dim));
                 assert_same(tp_kthvalue(y, 7, .dim = dim).values, tp_kthvalue(x, 7, .dim = dim).values);
                 assert_same(tp_mode(y, .dim = dim).values, tp_mode(x, .dim = dim).values);
                 assert_same(tp_mode(y, .dim = dim).indices, tp_mode(x, .dim = dim).indices);
@@ -242,7 +242,7 @@ static void test_rows_of_all_lengths(void **state) {
                 assert_same(tp_sort(y, .descending = down).indices, tp_sort(x, .descending = down).indices);
                 assert_same(tp_sort(there(whole), .descending = down).values,
                             tp_sort(whole, .descending = down).values);
-                assert_same(tp_kthvalue(y, n - n / 3).indices, place_in_order(x, n - n / 3, 1));
+                assert_same(tp_kthvalue(y, n - n / 3).indices, index_in_order(x, n - n / 3, 1));
                 assert_same(tp_median_dim(y, 1).indices, tp_median_dim(x, 1).indices);
                 assert_same(tp_nanmedian_dim(y, 1).indices, tp_nanmedian_dim(x, 1).indices);
             }
@@ -275,10 +275,10 @@ static void check_picks(tp_tensor *x, tp_tensor *far, tp_tensors indices) {
 static void test_picks(void **state) {
     (void)state;
     int64_t detours = tp_host_detours();
-    for (int turned = 0; turned < 2; turned++)
+    for (int transposed = 0; transposed < 2; transposed++)
         TP_SCOPE {
             tp_tensor *x = floats(TP_INTS(6, 7, 8)), *far = there(x);
-            if (turned) {
+            if (transposed) {
                 x = tp_permute(floats(TP_INTS(8, 6, 7)), TP_INTS(1, 2, 0));
                 far = tp_permute(there(floats(TP_INTS(8, 6, 7))), TP_INTS(1, 2, 0));
             }
@@ -367,7 +367,11 @@ static void test_draws(void **state) {
                                            : tp_multinomial(tp_expand(weights, TP_INTS(20000, 5)), 1);
             tp_tensor *counts = tp_to(tp_bincount(tp_reshape(drawn, TP_INTS(-1)), .minlength = 5), .device = cpu);
             const int64_t *n = tp_data(counts);
-            assert_true(n[0] == 0 && n[2] == 0 && n[4] == 0 && n[1] + n[3] == 20000 && llabs(n[3] - 15000) < 400);
+            assert_true(n[0] == 0);
+            assert_true(n[2] == 0);
+            assert_true(n[4] == 0);
+            assert_true(n[1] + n[3] == 20000);
+            assert_true(llabs(n[3] - 15000) < 400);
         }
         tp_tensor *order = tp_randperm(3000, .device = gpu);
         assert_same(tp_sort(order).values, tp_arange(3000));

@@ -14,7 +14,7 @@ static tp_device gpu;
 static bool there;
 static tp_tensor *weight, *bias, *seen; /* seen: what a function writes */
 
-static int take_place(void **state) {
+static int choose_device(void **state) {
     (void)state;
     there = tpt_put_capturing_driver();
     gpu = tpt_capturing_device();
@@ -341,5 +341,5 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_cannot_be_recorded_runs_step_by_step, begin, end),
         cmocka_unit_test_setup_teardown(a_program_may_choose, begin, end),
         cmocka_unit_test_setup_teardown(pageable_memory_is_no_part_of_a_graph, begin, end)}; /* sets a stream: last */
-    return cmocka_run_group_tests(tests, take_place, NULL);
+    return cmocka_run_group_tests(tests, choose_device, NULL);
 }

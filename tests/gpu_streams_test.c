@@ -20,7 +20,7 @@ static bool watched_wait(int index, tpi_gpu_stream *stream, tpi_gpu_event *event
     return stream_wait(index, stream, event);
 }
 
-static int take_place(void **s) {
+static int choose_device(void **s) {
     (void)s;
     setenv("TAPER_XPU_DEVICES", "all", 0);
     const tpi_gpu_driver *there = tpi_cuda_driver.count() > 0     ? &tpi_cuda_driver
@@ -46,8 +46,10 @@ static void need_device(void) {
 static void check(tp_stream *forward, tp_stream *backward) {
     TP_SCOPE {
         tp_tensor *x = tp_full(TP_INTS(1000), 1.5, .device = gpu);
-        assert_true(x && tp_set_requires_grad(x, true) && tp_stream_wait(gpu, forward, gpu, NULL) &&
-                    tp_stream_set_current(gpu, forward));
+        assert_true(x);
+        assert_true(tp_set_requires_grad(x, true));
+        assert_true(tp_stream_wait(gpu, forward, gpu, NULL));
+        assert_true(tp_stream_set_current(gpu, forward));
         tp_tensor *y = x;
         for (int i = 0; i < 3; i++) y = tp_mul(y, y);
         y = tp_sum(y);
@@ -73,7 +75,8 @@ static void other_streams_are_waited_for(void **s) {
     (void)s;
     need_device();
     tp_stream *side = NULL, *third = NULL;
-    assert_true(tp_stream_new(gpu, 0, &side) && tp_stream_new(gpu, 0, &third));
+    assert_true(tp_stream_new(gpu, 0, &side));
+    assert_true(tp_stream_new(gpu, 0, &third));
     check(side, NULL);
     assert_int_equal(nwaiters, 2); /* backward's stream for the forward's, and at the end the other way round */
     assert_ptr_equal(waiters[0], NULL);
@@ -93,5 +96,5 @@ static void other_streams_are_waited_for(void **s) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_stream_waits_for_nothing),
                                        cmocka_unit_test(other_streams_are_waited_for)};
-    return cmocka_run_group_tests(tests, take_place, NULL);
+    return cmocka_run_group_tests(tests, choose_device, NULL);
 }

@@ -143,11 +143,13 @@ static void gradients_have_the_same_bits(void **state) {
             make(&same, true);
             tp_tensor *x = tp_randn(TP_INTS(ROWS, WIDTH)), *got = NULL;
             tp_compiled *g = capture(&n, x, PLAIN);
-            assert_true(g->branches && g->branches->next); /* of the forward, and of the backward */
+            assert_true(g->branches);
+            assert_true(g->branches->next); /* of the forward, and of the backward */
             tp_set_num_interop_threads(threads[i]);
             for (int k = 0; k < RUNS; k++) {
                 assert_true(tp_compiled_run(g, TP_LIST(x), &got));
-                assert_true(tp_backward(square_sum(got)) && tp_backward(square_sum(all_towers(&same, x, PLAIN))));
+                assert_true(tp_backward(square_sum(got)));
+                assert_true(tp_backward(square_sum(all_towers(&same, x, PLAIN))));
                 for (int t = 0; t < TOWERS; t++) {
                     assert_same(tp_grad(n.w[t][0]), tp_grad(same.w[t][0]));
                     assert_same(tp_grad(n.b[t][1]), tp_grad(same.b[t][1]));

@@ -358,7 +358,10 @@ static void a_saved_graph_runs_alone(void **state) {
         tp_dtype dtype;
         tp_ints shape;
         assert_true(tp_compiled_input(g, 0, &dtype, &shape));
-        assert_true(dtype == TP_FLOAT32 && shape.n == 2 && shape.v[0] == 2 && shape.v[1] == 3);
+        assert_true(dtype == TP_FLOAT32);
+        assert_true(shape.n == 2);
+        assert_true(shape.v[0] == 2);
+        assert_true(shape.v[1] == 3);
         tp_manual_seed(11);
         assert_true(tp_compiled_run(g, TP_LIST(x), &got)); /* the randn of the capture is a step: it is drawn again */
         tp_manual_seed(11);
@@ -412,11 +415,11 @@ static bool write_sized(const char *path, int64_t list) {
         tp_put_list(f, step, "params");
     }
     tp_saved *symbol = tp_put_list(f, tp_put_list(f, sizes, "symbols"), NULL),
-             *places = tp_put_list(f, sizes, "places"), *rules = tp_put_list(f, sizes, "rules");
+             *saved_dims = tp_put_list(f, sizes, "places"), *rules = tp_put_list(f, sizes, "rules");
     tp_put_text(f, symbol, NULL, "n");
     for (int i = 0; i < 3; i++) tp_put_number(f, symbol, NULL, tp_int((const int64_t[]){3, 1, 40}[i]));
     for (int i = 0; i < 2; i++) {
-        tp_saved *dims = tp_put_list(f, places, NULL);
+        tp_saved *dims = tp_put_list(f, saved_dims, NULL);
         put_all(f, dims, NULL, TP_INTS(0, i ? 2 : 1, i));
         tp_put_none(f, dims, NULL);
     }
@@ -433,8 +436,12 @@ static void a_saved_graph_runs_at_other_sizes(void **state) {
     tp_compiled *g = tp_compiled_load(path);
     if (!g) fail_msg("%s", tp_error());
     int64_t least, most;
-    assert_true(tp_compiled_input_dim(g, 1, 0, &least, &most) && least == 3 && most == 81);
-    assert_true(tp_compiled_input_dim(g, 1, 1, &least, &most) && least == 4 && most == 4);
+    assert_true(tp_compiled_input_dim(g, 1, 0, &least, &most));
+    assert_true(least == 3);
+    assert_true(most == 81);
+    assert_true(tp_compiled_input_dim(g, 1, 1, &least, &most));
+    assert_true(least == 4);
+    assert_true(most == 4);
     for (int64_t k = 0; k < 100; k++)
         TP_SCOPE { /* more than are kept, and some of them again */
             int64_t n = 1 + (k < 3 ? 3 - k : k * 7 % 40);
@@ -531,12 +538,15 @@ static void a_whole_training_step(void **state) {
             tp_tensor *x = tp_randn(TP_INTS(4, 3)), *got = NULL;
             if (i == 2)
                 assert_true(tp_optimiser_set_option(o[0], 0, "lr", 0.5) && tp_optimiser_set_option(o[1], 0, "lr", 0.5));
-            assert_true(tp_compiled_fits(g, TP_LIST(x)) && tp_compiled_run(g, TP_LIST(x), &got));
+            assert_true(tp_compiled_fits(g, TP_LIST(x)));
+            assert_true(tp_compiled_run(g, TP_LIST(x), &got));
             assert_same(got, train_step(o[1], x, w[1], b[1]));
             assert_same(w[0], w[1]);
             assert_same(b[0], b[1]);
             assert_same(tp_grad(w[0]), tp_grad(w[1]));
-            assert_true(tp_requires_grad(got) && !tp_backward(got) && strstr(tp_error(), "second time"));
+            assert_true(tp_requires_grad(got));
+            assert_true(!tp_backward(got));
+            assert_true(strstr(tp_error(), "second time"));
             tp_error_clear();
         }
         tp_compiled_release(g);

@@ -18,20 +18,20 @@ static char *ours(const void *address) { return address ? open_side + ((const ch
 static int count(void) { return GUARDED_DEVICES; }
 
 /* Blocks are never given out again: an address that is used after its end still fails. */
-static void *take(tp_device device, size_t bytes) {
+static void *alloc_pages(tp_device device, size_t bytes) {
     (void)device;
-    size_t room = (bytes + 4095) / 4096 * 4096 + 4096, at = atomic_fetch_add(&taken, room);
-    if (at + room > ARENA) return tpi_fail(TP_ERR_MEMORY, "the test device is out of addresses");
+    size_t size = (bytes + 4095) / 4096 * 4096 + 4096, at = atomic_fetch_add(&taken, size);
+    if (at + size > ARENA) return tpi_fail(TP_ERR_MEMORY, "the test device is out of addresses");
     atomic_fetch_add(&allocated, (long long)bytes);
     return guarded + at;
 }
 
-static void give_back(tp_device device, void *block, size_t bytes) {
+static void free_pages(tp_device device, void *block, size_t bytes) {
     (void)device;
     if (!block) return;
     atomic_fetch_sub(&allocated, (long long)bytes);
-    size_t room = (bytes + 4095) / 4096 * 4096;
-    if (room) madvise(ours(block), room, MADV_REMOVE);
+    size_t size = (bytes + 4095) / 4096 * 4096;
+    if (size) madvise(ours(block), size, MADV_REMOVE);
 }
 
 static bool to_host(tp_device device, void *host, const void *block, size_t bytes) {
@@ -113,8 +113,8 @@ static const tpi_device_ops table = {
     .version = TPI_DEVICE_VERSION,
     .name = "test",
     .count = count,
-    .alloc = take,
-    .free = give_back,
+    .alloc = alloc_pages,
+    .free = free_pages,
     .to_host = to_host,
     .from_host = from_host,
     .synchronize = synchronize,

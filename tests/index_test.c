@@ -101,6 +101,41 @@ static int nothing_left(void **state) {
 
 /* ---- Advanced indexing ---- */
 
+/* A NaN stays, whether it is there or comes. */
+static void the_largest_and_the_smallest_keep_nan(void **state) {
+    (void)state;
+    tp_tensor *x = FLOATS(TP_INTS(3), 1, NAN, 3), *i = LONGS(TP_INTS(5), 0, 1, 2, 0, 2),
+              *v = FLOATS(TP_INTS(5), 5, 2, NAN, -4, 9);
+    EXPECT(tpo_scatter_reduce(x, 0, i, v, "amax", true), TP_INTS(3), 5, NAN, NAN);
+    EXPECT(tpo_scatter_reduce(x, 0, i, v, "amin", true), TP_INTS(3), -4, NAN, NAN);
+    tpi_release(x);
+    tpi_release(i);
+    tpi_release(v);
+}
+
+/* Columns, which are picked element by element, and rows of an expanded tensor, in elements of each size. */
+static void elements_of_every_size_are_picked(void **state) {
+    (void)state;
+    static const tp_dtype dtypes[] = {TP_INT8, TP_INT16, TP_FLOAT32, TP_INT64, TP_COMPLEX128};
+    tp_tensor *x = counting(TP_INTS(2, 5)), *i = LONGS(TP_INTS(3), 4, 0, 4);
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        tp_tensor *as = tpi_as_dtype_data(x, dtypes[d]), *one = tpo_narrow(as, 1, 3, 1),
+                  *wide = tpo_expand(one, TP_INTS(2, 3), false);
+        tp_tensor *columns = tpo_index_select(as, 1, i), *j = LONGS(TP_INTS(2), 1, 0);
+        tp_tensor *rows = tpo_index_select(wide, 0, j);
+        EXPECT(tpi_as_dtype_data(columns, TP_FLOAT32), TP_INTS(2, 3), 4, 0, 4, 9, 5, 9);
+        EXPECT(tpi_as_dtype_data(rows, TP_FLOAT32), TP_INTS(2, 3), 8, 8, 8, 3, 3, 3);
+        tpi_release(as);
+        tpi_release(one);
+        tpi_release(wide);
+        tpi_release(columns);
+        tpi_release(j);
+        tpi_release(rows);
+    }
+    tpi_release(x);
+    tpi_release(i);
+}
+
 static void indices_side_by_side_stay_in_place(void **state) {
     (void)state;
     tp_tensor *x = counting(TP_INTS(2, 3, 4)), *i = LONGS(TP_INTS(2), 2, -3), *j = LONGS(TP_INTS(2), 0, 3);
@@ -398,6 +433,8 @@ static void failing_allocations_leave_nothing_behind(void **state) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, remember_live, nothing_left)
 int main(void) {
     const struct CMUnitTest tests[] = {
+        TEST(the_largest_and_the_smallest_keep_nan),
+        TEST(elements_of_every_size_are_picked),
         TEST(indices_side_by_side_stay_in_place),
         TEST(indices_apart_come_first),
         TEST(masks_pick_where_they_are_true),

@@ -12,6 +12,26 @@ library=$(find "$prefix" -name 'libtaper.so')
 folder=$(dirname "$library")
 pkgconfig=$(dirname "$(find "$prefix" -name taper.pc)")
 
+echo "the installed pages link to what is installed"
+python3 - "$prefix" << 'END' || fail "dead links in installed pages"
+import pathlib
+import re
+import sys
+
+pages = [p for p in pathlib.Path(sys.argv[1]).rglob("*.md") if "/share/doc/" in str(p)]
+dead = [
+    (str(page), target)
+    for page in pages
+    for target in re.findall(r"\]\(([^()\s]+)\)", page.read_text())
+    if not re.match(r"[a-z]+:|#", target) and not (page.parent / target.split("#")[0]).exists()
+]
+for found in dead:
+    print(*found)
+sys.exit(len(pages) < 30 or bool(dead))
+END
+data=$(find "$prefix" -path '*/examples/data/train-images.idx.gz')
+[ -n "$data" ] || fail "the data of the examples is not installed"
+
 mkdir "$scratch/project" && cd "$scratch/project"
 cat > main.c << 'END'
 #include <stdio.h>

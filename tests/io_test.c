@@ -61,8 +61,10 @@ static tp_tensor *counting(tp_ints shape, tp_dtype dtype, double first) {
 static void assert_same(const tp_tensor *a, const tp_tensor *b) {
     char x[1024], y[1024];
     assert_non_null(a);
-    assert_true(tpi_same_shape(a, b) && a->dtype == b->dtype);
-    assert_true(tp_copy_out(a, x, sizeof x) && tp_copy_out(b, y, sizeof y));
+    assert_true(tpi_same_shape(a, b));
+    assert_true(a->dtype == b->dtype);
+    assert_true(tp_copy_out(a, x, sizeof x));
+    assert_true(tp_copy_out(b, y, sizeof y));
     assert_memory_equal(x, y, (size_t)a->numel * tpi_itemsize(a));
 }
 
@@ -118,10 +120,10 @@ static void all_shapes_and_strides_come_back(void **state) {
     (void)state;
     tp_tensor *t = counting(TP_INTS(2, 3), TP_FLOAT32, 1), *none = counting(TP_INTS(0, 3), TP_INT64, 0);
     tp_tensor *scalar = counting(tp_no_ints(), TP_FLOAT64, 7);
-    tp_tensor *turned = tpi_alias(t, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0),
+    tp_tensor *transposed = tpi_alias(t, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0),
               *wide = tpi_alias(t, 2, (int64_t[]){2, 3}, (int64_t[]){0, 1}, 3);
     const char *names[] = {"layer.0/weight", "none", "scalar", "turned", "wide \xc3\xa9"};
-    tp_tensor *tensors[] = {t, none, scalar, turned, wide};
+    tp_tensor *tensors[] = {t, none, scalar, transposed, wide};
     assert_true(tp_save(path, 5, names, tensors));
     for (int i = 0; i < 5; i++) assert_file_holds(names[i], tensors[i]);
     for (int i = 0; i < 5; i++) tp_release(tensors[i]);
@@ -190,14 +192,15 @@ static void numpys_files_are_read(void **state) {
 static void loading_converts_and_counts_as_a_write(void **state) {
     (void)state;
     tp_tensor *saved = counting(TP_INTS(2, 3), TP_FLOAT32, 1), *into = counting(TP_INTS(3, 2), TP_FLOAT64, 0);
-    tp_tensor *turned = tpi_alias(into, 2, (int64_t[]){2, 3}, (int64_t[]){1, 2}, 0);
+    tp_tensor *transposed = tpi_alias(into, 2, (int64_t[]){2, 3}, (int64_t[]){1, 2}, 0);
     assert_true(tp_save(path, 1, (const char *[]){"w"}, &saved));
-    assert_true(tp_load(path, 1, (const char *[]){"w"}, &turned));
-    assert_true(((double *)into->data)[1] == 4 && ((double *)into->data)[2] == 2);
+    assert_true(tp_load(path, 1, (const char *[]){"w"}, &transposed));
+    assert_true(((double *)into->data)[1] == 4);
+    assert_true(((double *)into->data)[2] == 2);
     assert_int_equal(tp_tensor_version(into), 1);
     tp_release(saved);
     tp_release(into);
-    tp_release(turned);
+    tp_release(transposed);
 }
 
 static void a_failed_load_changes_nothing(void **state) {
@@ -268,12 +271,12 @@ static bool save_and_load(tp_tensor *from, tp_tensor *into) {
 static void nothing_is_lost_when_memory_runs_out(void **state) {
     (void)state;
     tp_tensor *from = counting(TP_INTS(2, 3), TP_FLOAT32, 1),
-              *turned = tpi_alias(from, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0);
+              *transposed = tpi_alias(from, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0);
     tp_tensor *into = counting(TP_INTS(3, 2), TP_FLOAT64, 0), *before = counting(TP_INTS(3, 2), TP_FLOAT64, 0);
     int64_t live = tpi_alloc_live(), nth = 1;
     for (bool done = false; !done; nth++) {
         tpi_alloc_fail_at(nth, false);
-        done = save_and_load(turned, into);
+        done = save_and_load(transposed, into);
         tpi_alloc_fail_at(0, false);
         assert_int_equal(tpi_alloc_live(), live);
         if (done) break;
@@ -297,7 +300,7 @@ static void nothing_is_lost_when_memory_runs_out(void **state) {
         tp_error_clear();
     }
     tp_release(from);
-    tp_release(turned);
+    tp_release(transposed);
     tp_release(into);
     tp_release(before);
 }

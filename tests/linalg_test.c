@@ -145,14 +145,14 @@ static void same_bits_on_any_number_of_threads(void **state) {
 static void exponentials_of_large_matrices(void **state) {
     (void)state;
     TP_SCOPE { /* exp of a quarter turn, many times over */
-        const double angle = 40 * acos(-1.0) + 0.5, turn[4] = {0, -angle, angle, 0};
-        tp_tensor *r = tp_linalg_matrix_exp(tp_from_data(turn, TP_FLOAT64, TP_INTS(2, 2)));
+        const double angle = 40 * acos(-1.0) + 0.5, rotation[4] = {0, -angle, angle, 0};
+        tp_tensor *r = tp_linalg_matrix_exp(tp_from_data(rotation, TP_FLOAT64, TP_INTS(2, 2)));
         assert_true(fabs(tp_item(tp_select(tp_select(r, 0, 0), 0, 0)) - cos(0.5)) < 1e-11);
         assert_true(fabs(tp_item(tp_select(tp_select(r, 0, 1), 0, 0)) - sin(0.5)) < 1e-11);
     }
 }
 
-/* ---- Factorisations by halves (linalg/blocked.h), around the sizes of their blocks ---- */
+/* ---- Factorisations by halves (linalg/blocked_factor.h), around the sizes of their blocks ---- */
 
 static void is_near(const char *what, int64_t n, tp_dtype dtype, tp_tensor *got, tp_tensor *want) {
     const double largest = tp_item(tp_amax(tp_abs(want))), error = tp_item(tp_amax(tp_abs(tp_sub(got, want))));

@@ -68,7 +68,9 @@ static trial cells(tp_dtype dtype) {
 }
 
 static void close_to(tp_tensor *a, tp_tensor *b, double within) {
-    assert_true(a && b && a->numel == b->numel);
+    assert_true(a);
+    assert_true(b);
+    assert_true(a->numel == b->numel);
     assert_true(tp_item(tp_max(tp_abs(tp_sub(tp_reshape(a, TP_INTS(-1)), tp_reshape(b, TP_INTS(-1)))))) <= within);
 }
 
@@ -101,7 +103,8 @@ static void same_bits_on_any_number_of_threads(void **state) {
         for (int threads = 2; threads <= 4; threads++) {
             tp_set_num_threads(threads);
             trial more = layer(TP_FLOAT32);
-            assert_true(same_bits(one.out, more.out) && same_bits(tp_grad(one.x), tp_grad(more.x)));
+            assert_true(same_bits(one.out, more.out));
+            assert_true(same_bits(tp_grad(one.x), tp_grad(more.x)));
             for (int w = 0; w < WEIGHTS; w++) assert_true(same_bits(tp_grad(one.weights[w]), tp_grad(more.weights[w])));
         }
         tp_set_num_threads(0);

@@ -23,8 +23,8 @@ static tp_tensor *laid_out(int64_t rows, int64_t cols, tp_dtype dtype, int layou
     x = tp_to(x, .dtype = dtype);
     if (layout == 0) return x;
     if (layout == 1) return tp_transpose(tp_contiguous(tp_transpose(x, 0, 1)), 0, 1);
-    tp_tensor *room = tp_zeros(TP_INTS(2 * rows, 3 * cols), .dtype = dtype);
-    tp_tensor *part = tp_slice(tp_slice(room, .dim = 0, .step = 2), .dim = 1, .step = 3);
+    tp_tensor *whole = tp_zeros(TP_INTS(2 * rows, 3 * cols), .dtype = dtype);
+    tp_tensor *part = tp_slice(tp_slice(whole, .dim = 0, .step = 2), .dim = 1, .step = 3);
     assert_non_null(tp_copy_(part, x));
     return part;
 }

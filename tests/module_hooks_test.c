@@ -35,7 +35,9 @@ static void test_values_pass_through_hooks(void **state) {
     TP_SCOPE {
         const int64_t first = tp_module_add_prehook(tanh, doubles_input, &before, counts);
         const int64_t second = tp_module_add_forward_hook(tanh, adds_one, &after, counts);
-        assert_true(first > 0 && second > 0 && first != second);
+        assert_true(first > 0);
+        assert_true(second > 0);
+        assert_true(first != second);
         ASSERT_VALUES(tp_forward(net, VECTOR(1, -2, 3)), 3, 1, 7);
         assert_true(tp_module_remove_hook(tanh, first));
         ASSERT_VALUES(tp_forward(net, VECTOR(1, -2, 3)), 2, 1, 4);

@@ -113,11 +113,14 @@ static void a_leafs_hooks_run_in_pytorchs_order(void **state) {
         assert_true(tp_node_add_hook(accumulator, after, &released, count_up) > 0);
         int64_t pre = tp_node_add_prehook(accumulator, before, &released, count_up);
         int64_t post = tp_add_accumulated_hook(x, accumulated, &released, count_up);
-        assert_true(pre > 0 && post > 0 && tp_add_hook(x, tensor_hook, NULL, NULL) > 0);
+        assert_true(pre > 0);
+        assert_true(post > 0);
+        assert_true(tp_add_hook(x, tensor_hook, NULL, NULL) > 0);
         *said = 0;
         assert_true(tp_backward(tp_sum(tp_mul(x, 2))));
         assert_string_equal(said, "tensor before accumulated after");
-        assert_true(tp_node_remove_hook(accumulator, pre) && tp_remove_hook(x, post));
+        assert_true(tp_node_remove_hook(accumulator, pre));
+        assert_true(tp_remove_hook(x, post));
         assert_int_equal(released, 2);
         assert_false(tp_node_remove_hook(accumulator, pre));
         assert_error("has no hook with the handle");
@@ -191,8 +194,10 @@ static void retaining_is_told(void **state) {
     TP_SCOPE {
         tp_tensor *x = LEAF(1, 2), *y = tp_mul(x, 2);
         assert_false(tp_retains_grad(y) || tp_retains_grad(x));
-        assert_true(tp_retain_grad(y) && tp_retain_grad(x));
-        assert_true(tp_retains_grad(y) && !tp_retains_grad(x));
+        assert_true(tp_retain_grad(y));
+        assert_true(tp_retain_grad(x));
+        assert_true(tp_retains_grad(y));
+        assert_true(!tp_retains_grad(x));
     }
 }
 
@@ -240,7 +245,8 @@ static void unused_inputs_can_get_zeros(void **state) {
         assert_true(tp_gradients(TP_LIST(tp_sum(tp_mul(x, 2))), TP_LIST(x, w), NULL, grads, &options));
         ASSERT_VALUES(grads[0], 2, 2);
         ASSERT_VALUES(grads[1], 0, 0);
-        assert_true(tp_requires_grad(grads[1]) && !tp_requires_grad(grads[0]));
+        assert_true(tp_requires_grad(grads[1]));
+        assert_true(!tp_requires_grad(grads[0]));
     }
 }
 
@@ -286,7 +292,9 @@ static void saved_tensors_go_through_hooks(void **state) {
     packer p = {.scale = 10}, inner = {.scale = 1};
     TP_SCOPE {
         tp_tensor *x = LEAF(1, 2);
-        assert_true(push(&p) && push(&inner) && tp_pop_saved_hooks());
+        assert_true(push(&p));
+        assert_true(push(&inner));
+        assert_true(tp_pop_saved_hooks());
         assert_int_equal(inner.released, 1);
         tp_tensor *y = tp_exp(tp_mul(x, x)); /* saves x twice and its own result */
         assert_int_equal(p.packed, 3);
@@ -344,7 +352,8 @@ static void pack_hooks_may_fail_and_may_not_write(void **state) {
         assert_true(push(&bad));
         assert_null(tp_mul(x, x));
         assert_error("pack hook failed");
-        assert_true(tp_pop_saved_hooks() && push(&writing));
+        assert_true(tp_pop_saved_hooks());
+        assert_true(push(&writing));
         assert_null(tp_mul(x, x));
         assert_error("A saved tensor pack hook is modifying its input in place");
         assert_true(tp_pop_saved_hooks());
@@ -352,7 +361,8 @@ static void pack_hooks_may_fail_and_may_not_write(void **state) {
         assert_false(push(&bad));
         assert_error("not here");
         assert_string_equal(tp_forbid_saved_hooks(NULL), "not here");
-        assert_true(push(&bad) && tp_pop_saved_hooks());
+        assert_true(push(&bad));
+        assert_true(tp_pop_saved_hooks());
     }
     assert_int_equal(bad.released, 2);
     assert_int_equal(writing.dropped, 1);
@@ -363,7 +373,8 @@ static void pack_hooks_may_fail_and_may_not_write(void **state) {
 static void modes_can_be_set_and_asked(void **state) {
     (void)state;
     TP_SCOPE {
-        assert_true(tp_grad_enabled() && !tp_inference_enabled());
+        assert_true(tp_grad_enabled());
+        assert_true(!tp_inference_enabled());
         tp_set_grad_enabled(false);
         assert_false(tp_grad_enabled());
         tp_set_grad_enabled(true);
@@ -374,8 +385,10 @@ static void modes_can_be_set_and_asked(void **state) {
             tp_set_grad_enabled(true);
             assert_false(tp_grad_enabled());
         }
-        assert_true(tp_grad_enabled() && !tp_inference_enabled());
-        assert_true(tp_is_inference(made) && !tp_is_inference(VECTOR(1)));
+        assert_true(tp_grad_enabled());
+        assert_true(!tp_inference_enabled());
+        assert_true(tp_is_inference(made));
+        assert_true(!tp_is_inference(VECTOR(1)));
     }
 }
 
@@ -528,7 +541,9 @@ static void an_input_returned_as_it_is_becomes_a_view(void **state) {
     TP_SCOPE {
         tp_tensor *x = LEAF(1, 2), *y = NULL, *h = tp_mul(x, 1);
         assert_true(tp_apply(&same, NULL, TP_LIST(h), &y, 1));
-        assert_true(y != h && tp_is_view(y) && tp_shares_storage(y, h));
+        assert_true(y != h);
+        assert_true(tp_is_view(y));
+        assert_true(tp_shares_storage(y, h));
         assert_null(tp_add_(y, 1));
         assert_error(
             "Output 0 of Same is a view and is being modified inplace. This view was created inside a custom Function");
@@ -539,7 +554,10 @@ static void an_input_returned_as_it_is_becomes_a_view(void **state) {
         TP_NO_GRAD {
             assert_true(tp_apply(&same, NULL, TP_LIST(x), &y, 1));
         }
-        assert_true(y != x && !tp_requires_grad(y) && tp_shares_storage(y, x) && tp_requires_grad(x));
+        assert_true(y != x);
+        assert_true(!tp_requires_grad(y));
+        assert_true(tp_shares_storage(y, x));
+        assert_true(tp_requires_grad(x));
         assert_false(tp_apply(&dirty, NULL, TP_LIST(h), &y, 1));
         assert_error("The inputs that are modified inplace must all be outputs of the Function");
     }

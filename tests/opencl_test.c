@@ -118,15 +118,18 @@ static void streams_wait_for_events_and_take_times(void **s) {
     tpi_gpu_function *f = scale();
     tpi_gpu_stream *one, *two;
     tpi_gpu_event *from, *to;
-    assert_true(driver->stream_new(0, 0, &one) && driver->stream_new(0, 0, &two));
-    assert_true(driver->event_new(0, true, &from) && driver->event_new(0, true, &to));
+    assert_true(driver->stream_new(0, 0, &one));
+    assert_true(driver->stream_new(0, 0, &two));
+    assert_true(driver->event_new(0, true, &from));
+    assert_true(driver->event_new(0, true, &to));
     assert_int_equal(driver->event_query(0, from), 1); /* before the first record */
     char *x = driver->alloc(0, N * 4);
     float value = 1;
     for (int i = 0; i < N; i += N - 1) assert_true(driver->copy(0, one, x + i * 4L, &value, 4, TPI_GPU_FROM_HOST));
     assert_true(driver->event_record(0, from, one));
     for (int i = 0; i < 20; i++) launch(f, one, x, x, N, 2);
-    assert_true(driver->event_record(0, to, one) && driver->stream_wait(0, two, to));
+    assert_true(driver->event_record(0, to, one));
+    assert_true(driver->stream_wait(0, two, to));
     for (int i = 0; i < 4; i++) launch(f, two, x, x, N, 0.5f);
     assert_true(driver->copy(0, two, &value, x + (N - 1) * 4L, 4, TPI_GPU_TO_HOST));
     assert_true(value == 65536);
@@ -134,8 +137,10 @@ static void streams_wait_for_events_and_take_times(void **s) {
     while ((done = driver->stream_query(0, two)) == 0) {}
     assert_int_equal(done, 1);
     double milliseconds = -1;
-    assert_true(driver->event_sync(0, to) && driver->event_elapsed(0, from, to, &milliseconds));
-    assert_true(milliseconds >= 0 && milliseconds < 60000);
+    assert_true(driver->event_sync(0, to));
+    assert_true(driver->event_elapsed(0, from, to, &milliseconds));
+    assert_true(milliseconds >= 0);
+    assert_true(milliseconds < 60000);
     assert_true(driver->device_sync(0));
     driver->event_free(0, from);
     driver->event_free(0, to);
@@ -157,9 +162,11 @@ static void what_cannot_be_is_an_error(void **s) {
     assert_null(driver->alloc(0, total + 1));
     assert_null(tp_error());
     void *block = driver->alloc(0, 1 << 20);
-    assert_true(driver->memory_info(0, &then, &total) && then == free - (1 << 20));
+    assert_true(driver->memory_info(0, &then, &total));
+    assert_true(then == free - (1 << 20));
     driver->free(0, block);
-    assert_true(driver->memory_info(0, &then, &total) && then == free);
+    assert_true(driver->memory_info(0, &then, &total));
+    assert_true(then == free);
 }
 
 /* Each thread writes a number of its own into memory of its own by the same kernel object. */
@@ -199,7 +206,8 @@ static void a_forked_child_is_told(void **s) {
         _exit(!driver->device_sync(0) && strstr(tp_error(), "Cannot re-initialize XPU in forked subprocess") ? 0 : 1);
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_true(WIFEXITED(status));
+    assert_true(WEXITSTATUS(status) == 0);
 }
 
 /* How many devices a process finds under these variables: this program, started anew, says so. */

@@ -95,7 +95,7 @@ static void check_forward(const operator_sample *sample, const tp_operator *op, 
     if (!make_arguments(sample, dtype, how, NULL, &here)) return;
     if (how != PLAIN && (!here.varied || depends_on_strides(op->name) || decided_by_rounding(op->name, how)))
         return drop_arguments(&here);
-    if (!place_arguments(&here, device, &there)) {
+    if (!move_arguments(&here, device, &there)) {
         report_error("placing the arguments");
     } else {
         bool ok = call(&here, &want), random = call_was_random();
@@ -129,7 +129,7 @@ static void check_backward(const operator_sample *sample, const tp_operator *op,
     evaluation here, there = {0};
     at(sample, dtype, "backward");
     if (!prepare(sample, dtype, PLAIN, &here)) return;
-    if (!place_arguments(&here.args, device, &there.args)) report_error("placing the arguments");
+    if (!move_arguments(&here.args, device, &there.args)) report_error("placing the arguments");
     there.n = want_gradients(sample, &there.args, there.which);
     if (evaluate(&here)) {
         if (!evaluate(&there))

@@ -22,7 +22,7 @@ typedef struct snapshot {
     tp_tensor *copies[MAX_TENSORS];
     int64_t versions[MAX_TENSORS];
 } snapshot;
-static void take(snapshot *s, const arguments *args) {
+static void record_values(snapshot *s, const arguments *args) {
     *s = (snapshot){.n = args->ntensors};
     for (int i = 0; i < s->n; i++) {
         tp_tensor *t = args->tensors[i];
@@ -82,7 +82,7 @@ static void check_inplace_values(const operator_sample *sample, tp_dtype dtype, 
         call(&plain, &want)) { /* samples that do not suit are the values test's affair */
         snapshot before;
         int64_t version = tp_tensor_version(args.values[0].as.tensor);
-        take(&before, &args);
+        record_values(&before, &args);
         if (call_inplace(&args))
             check_written(&args, &want, version);
         else {
@@ -176,7 +176,7 @@ static void check_overlapping_self(const operator_sample *sample) {
     tp_tensor *self = args.values[0].kind == TP_K_TENSOR ? args.values[0].as.tensor : NULL;
     if (self && strcmp(args.op->kind, "view") && !args.op->fills && tpi_overlaps_itself(self)) {
         snapshot before;
-        take(&before, &args);
+        record_values(&before, &args);
         if (call_inplace(&args))
             report("worked");
         else if (!tp_error() || !strstr(tp_error(), "memory"))
@@ -265,7 +265,7 @@ static bool names_operator(const char *message, const char *op) {
 static void expect_error(const arguments *args, const char *words) {
     snapshot before;
     bool worked = false;
-    take(&before, args);
+    record_values(&before, args);
     TP_SCOPE
         worked = tp_call_values(args->op->name, args->op->nargs, args->values, 0, NULL);
     if (worked)

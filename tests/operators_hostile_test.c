@@ -191,9 +191,9 @@ static bool exchange(int which, const char *type, tp_value *value, tp_tensor **o
 }
 
 /* ---- One call ---- */
-typedef struct place { /* shared with the child: the call that it is at */
+typedef struct position { /* shared with the child: the call that it is at */
     volatile int sample, argument, which, calls;
-} place;
+} position;
 
 static void start_clock(void) { setitimer(ITIMER_PROF, &(struct itimerval){.it_value = {CALL_SECONDS, 0}}, NULL); }
 
@@ -236,7 +236,7 @@ static bool wanted(const operator_sample *sample) {
     return !sample->error && (!only || !strcmp(only, sample->op));
 }
 
-static void run_from(place *at, const struct place from) {
+static void run_from(position *at, const struct position from) {
     bool first = true;
     for (int s = from.sample; s < operator_sample_count; s++) {
         const operator_sample *sample = &operator_samples[s];
@@ -267,7 +267,7 @@ static void limit_memory(void) {
 #endif
 }
 
-__attribute__((noreturn)) static void run_child(place *at, place from) {
+__attribute__((noreturn)) static void run_child(position *at, position from) {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
         signal(crashes[i], SIG_DFL); /* cmocka's handlers would say its name alone */
@@ -277,7 +277,7 @@ __attribute__((noreturn)) static void run_child(place *at, place from) {
     _exit(0);
 }
 
-static void describe(const place *at, int status) {
+static void describe(const position *at, int status) {
     const operator_sample *sample = &operator_samples[at->sample];
     const tp_operator *op = tp_find_operator(sample->op);
     int number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
@@ -291,11 +291,11 @@ static void describe(const place *at, int status) {
 
 static void every_hostile_call_is_answered(void **state) {
     (void)state;
-    place *at = mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    position *at = mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(at != MAP_FAILED);
-    *at = (place){0};
+    *at = (position){0};
     int failures = 0;
-    place from = {0};
+    position from = {0};
     while (failures < MOST_FAILURES) {
         pid_t child = fork();
         assert_true(child >= 0);

@@ -83,7 +83,8 @@ static void groups_and_options(void **state) {
         assert_int_equal(tp_optimiser_groups(sgd), 2);
         assert_ptr_equal(tp_optimiser_params(sgd, 1).v[1], c);
         assert_true(tp_optimiser_set_option(sgd, 1, "lr", 0.25));
-        assert_true(tp_optimiser_option(sgd, 0, "lr") == 0.5 && tp_optimiser_option(sgd, 1, "lr") == 0.25);
+        assert_true(tp_optimiser_option(sgd, 0, "lr") == 0.5);
+        assert_true(tp_optimiser_option(sgd, 1, "lr") == 0.25);
         /* c has none: it stays */
         tp_set_grad(a, VECTOR(1));
         tp_set_grad(b, VECTOR(2));
@@ -94,7 +95,8 @@ static void groups_and_options(void **state) {
         assert_true(tp_optimiser_zero_grad(sgd));
         assert_null(tp_grad(b));
         assert_true(tp_optimiser_set_option(sgd, -1, "lr", 2));
-        assert_true(tp_optimiser_option(sgd, 0, "lr") == 2 && tp_optimiser_option(sgd, 1, "lr") == 2);
+        assert_true(tp_optimiser_option(sgd, 0, "lr") == 2);
+        assert_true(tp_optimiser_option(sgd, 1, "lr") == 2);
         assert_int_equal(tp_optimiser_add_group(sgd, TP_LIST(a)), -1);
         assert_error("SGD: some parameters appear in more than one parameter group");
         assert_true(isnan(tp_optimiser_option(sgd, 0, "beta1")));
@@ -145,7 +147,8 @@ static void state_by_name(void **state) {
         assert_null(tp_optimiser_state(one, 0, "exp_avg"));
         assert_true(tp_ok());
         tp_set_grad(p, g);
-        assert_true(tp_step(one) && tp_step(one));
+        assert_true(tp_step(one));
+        assert_true(tp_step(one));
         for (int64_t k = 0; k < tp_optimiser_kind_of(one)->nstates; k++) {
             const char *name = tp_optimiser_kind_of(one)->states[k];
             if (tp_optimiser_state(one, 0, name))
@@ -154,7 +157,8 @@ static void state_by_name(void **state) {
         TP_NO_GRAD
             tp_copy_(q, p);
         tp_set_grad(q, g);
-        assert_true(tp_step(one) && tp_step(two));
+        assert_true(tp_step(one));
+        assert_true(tp_step(two));
         float a[2], b[2];
         tp_copy_out(p, a, sizeof a);
         tp_copy_out(q, b, sizeof b);
@@ -272,7 +276,8 @@ static void half_precision_computes_in_float(void **state) {
                      *two = tp_optimiser_new(kind, tp_list(PARAMS, q), NULL);
         give_grads(q, 0);
         for (int i = 0; i < PARAMS; i++) tp_set_grad(p[i], tp_to(tp_grad(q[i]), .dtype = TP_FLOAT32));
-        assert_true(tp_step(one) && tp_step(two));
+        assert_true(tp_step(one));
+        assert_true(tp_step(two));
         for (int i = 0; i < PARAMS; i++) {
             assert_int_equal(tp_dtype_of(q[i]), dtypes[k]);
             if (!tp_allclose(tp_to(tp_detach(q[i]), .dtype = TP_FLOAT32), tp_detach(p[i]), .rtol = 2e-2, .atol = 1e-2))
@@ -347,7 +352,8 @@ static void the_table_can_be_asked(void **state) {
     const tp_optimiser_kind *adamw = tp_optimiser_kind_named("AdamW");
     assert_string_equal(adamw->like, "Adam");
     assert_string_equal(adamw->values[1], "beta1");
-    assert_true(adamw->defaults[0] == 1e-3 && tp_optimiser_check(adamw, adamw->defaults) == -1);
+    assert_true(adamw->defaults[0] == 1e-3);
+    assert_true(tp_optimiser_check(adamw, adamw->defaults) == -1);
 }
 
 int main(void) {

@@ -247,14 +247,14 @@ static void views_print_their_own_elements(void **state) {
     (void)state;
     int64_t values[6] = {0, 1, 2, 3, 4, 5};
     tp_tensor *t = tp_from_data(values, TP_INT64, TP_INTS(2, 3));
-    tp_tensor *turned = tpi_alias(t, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0),
+    tp_tensor *transposed = tpi_alias(t, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0),
               *last = tpi_alias(t, 1, (int64_t[]){2}, (int64_t[]){3}, 2);
     tp_tensor *wide = tpi_alias(t, 2, (int64_t[]){2, 3}, (int64_t[]){0, 1}, 3);
-    assert_prints(turned, "tensor([[0, 3],\n        [1, 4],\n        [2, 5]])");
+    assert_prints(transposed, "tensor([[0, 3],\n        [1, 4],\n        [2, 5]])");
     assert_prints(last, "tensor([2, 5])");
     assert_prints(wide, "tensor([[3, 4, 5],\n        [3, 4, 5]])");
     tp_release(t);
-    tp_release(turned);
+    tp_release(transposed);
     tp_release(last);
     tp_release(wide);
 }
@@ -280,12 +280,12 @@ static void the_default_dtype_is_not_named(void **state) {
     tp_release(t);
 }
 
-static void short_rooms_are_filled_and_ended(void **state) {
+static void short_buffers_are_filled_and_ended(void **state) {
     (void)state;
     tp_tensor *t = tpi_of_scalar(tp_float(1.5), TP_FLOAT32, (tp_device){TP_CPU, 0});
-    char room[8];
-    assert_int_equal(tp_format(t, room, sizeof room), 14);
-    assert_string_equal(room, "tensor(");
+    char out[8];
+    assert_int_equal(tp_format(t, out, sizeof out), 14);
+    assert_string_equal(out, "tensor(");
     assert_int_equal(tp_format(t, NULL, 0), 14);
     assert_int_equal(tp_format(NULL, NULL, 0), -1);
     tp_error_clear();
@@ -332,16 +332,20 @@ static void options_of_other_versions_work(void **state) {
         int64_t new_field;
     } late = {{.size = sizeof late}, 99};
     assert_true(tp_get_print_options(&early));
-    assert_true(early.threshold == 1000 && early.edge_items == 77);
+    assert_true(early.threshold == 1000);
+    assert_true(early.edge_items == 77);
     early.precision = 2;
     early.edge_items = -5;
     assert_true(tp_set_print_options(&early));
     assert_true(tp_get_print_options(&late.known));
-    assert_true(late.known.precision == 2 && late.known.edge_items == 3 && late.new_field == 99);
+    assert_true(late.known.precision == 2);
+    assert_true(late.known.edge_items == 3);
+    assert_true(late.new_field == 99);
     late.known.precision = 4;
     assert_true(tp_set_print_options(&late.known));
     assert_true(tp_get_print_options(&whole));
-    assert_true(whole.precision == 4 && whole.edge_items == 3);
+    assert_true(whole.precision == 4);
+    assert_true(whole.edge_items == 3);
 }
 
 static void without_memory_printing_fails_cleanly(void **state) {
@@ -364,7 +368,7 @@ int main(void) {
         cmocka_unit_test(views_print_their_own_elements),
         cmocka_unit_test(results_name_what_made_them),
         cmocka_unit_test(the_default_dtype_is_not_named),
-        cmocka_unit_test(short_rooms_are_filled_and_ended),
+        cmocka_unit_test(short_buffers_are_filled_and_ended),
         cmocka_unit_test(names_and_contents_can_be_others),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(options_of_other_versions_work),

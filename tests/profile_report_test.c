@@ -23,11 +23,14 @@ static void test_tables(void **state) {
     tp_profile *p = some_work();
     char text[8192], head[64];
     const int64_t n = tp_profile_table(p, TP_PROFILE_BY_CALLS, 0, text, sizeof text);
-    assert_true(n > 0 && n < (int64_t)sizeof text);
+    assert_true(n > 0);
+    assert_true(n < (int64_t)sizeof text);
     assert_int_equal(n, (int64_t)strlen(text));
     assert_non_null(strstr(text, "self %"));
     const char *exp = strstr(text, "\nexp "), *mul = strstr(text, "\nmul ");
-    assert_true(exp && mul && exp < mul); /* three calls before one */
+    assert_true(exp);
+    assert_true(mul);
+    assert_true(exp < mul); /* three calls before one */
     double self, total;
     char share[16];
     int calls;

@@ -55,15 +55,24 @@ static void buckets_start_in_order(void **state) {
         tp_ints members;
         assert_int_equal(tp_reducer_buckets(t.reducer), 2); /* c is 8 bytes, b and a are 12 */
         assert_int_equal(tp_numel(tp_reducer_bucket(t.reducer, 1, &members)), 3);
-        assert_true(members.n == 2 && members.v[0] == 1 && members.v[1] == 0);
+        assert_true(members.n == 2);
+        assert_true(members.v[0] == 1);
+        assert_true(members.v[1] == 0);
         assert_null(tp_reducer_bucket(t.reducer, 2, NULL));
         assert_error("argument 'bucket': expected 0 to 1, got 2");
         tp_reducer_divide(t.reducer, 2);
         assert_true(tp_reducer_prepare(t.reducer, NULL));
-        assert_true(tp_backward(tp_sum(tp_mul(p[0], 2))) && tp_backward(tp_sum(p[1]))); /* a and b: bucket 1 is full */
-        assert_true(t.nstarted == 0 && tp_reducer_running(t.reducer) && !tp_reducer_has(t.reducer, 2));
+        assert_true(tp_backward(tp_sum(tp_mul(p[0], 2))));
+        assert_true(tp_backward(tp_sum(p[1]))); /* a and b: bucket 1 is full */
+        assert_true(t.nstarted == 0);
+        assert_true(tp_reducer_running(t.reducer));
+        assert_true(!tp_reducer_has(t.reducer, 2));
         assert_true(tp_backward(tp_sum(tp_mul(p[2], 4))));
-        assert_true(t.nstarted == 2 && t.started[0] == 0 && t.started[1] == 1 && t.waited == 2 && !t.summed);
+        assert_true(t.nstarted == 2);
+        assert_true(t.started[0] == 0);
+        assert_true(t.started[1] == 1);
+        assert_true(t.waited == 2);
+        assert_true(!t.summed);
         assert_false(tp_reducer_running(t.reducer));
         ASSERT_VALUES(tp_grad(p[0]), 2, 2);
         ASSERT_VALUES(tp_grad(p[2]), 3, 3);
@@ -81,7 +90,8 @@ static void what_comes_twice_is_refused(void **state) {
         tp_tensor *p[] = LEAVES;
         transport t = {0};
         assert_non_null(REDUCER(&t, p, .as_views = true));
-        assert_true(tp_reducer_prepare(t.reducer, NULL) && tp_backward(tp_sum(p[0])));
+        assert_true(tp_reducer_prepare(t.reducer, NULL));
+        assert_true(tp_backward(tp_sum(p[0])));
         assert_false(tp_backward(tp_sum(p[0])));
         assert_error("parameter 'a' has been marked as ready twice");
         tp_reducer_free(t.reducer);
@@ -96,15 +106,18 @@ static void unused_parameters(void **state) {
         assert_non_null(REDUCER(&t, p, .find_unused = true, .as_views = true));
         assert_true(tp_reducer_prepare(t.reducer, (const bool[]){false, true, false}));
         assert_true(tp_backward(tp_add(tp_sum(p[0]), tp_sum(p[2]))));
-        assert_true(t.summed == 1 && t.waited == 2);
+        assert_true(t.summed == 1);
+        assert_true(t.waited == 2);
         ASSERT_VALUES(tp_grad(p[1]), 3); /* zero here, three elsewhere */
         assert_ptr_equal(tp_data(tp_grad(p[1])), tp_data(tp_reducer_bucket(t.reducer, 1, NULL)));
         t.uses = 0;
-        assert_true(tp_set_grad(p[1], NULL) && tp_reducer_prepare(t.reducer, (const bool[]){false, true, false}));
+        assert_true(tp_set_grad(p[1], NULL));
+        assert_true(tp_reducer_prepare(t.reducer, (const bool[]){false, true, false}));
         assert_true(tp_backward(tp_add(tp_sum(p[0]), tp_sum(p[2]))));
         assert_null(tp_grad(p[1])); /* used by nobody */
         assert_true(tp_reducer_shadow(t.reducer));
-        assert_true(t.summed == 3 && t.waited == 6);
+        assert_true(t.summed == 3);
+        assert_true(t.waited == 6);
         tp_reducer_free(t.reducer);
     }
 }
@@ -115,13 +128,16 @@ static void finished_by_hand(void **state) {
         tp_tensor *p[] = LEAVES;
         transport t = {0};
         assert_non_null(REDUCER(&t, p, .by_hand = true));
-        assert_true(tp_reducer_prepare(t.reducer, NULL) && tp_backward(tp_add(tp_sum(p[0]), tp_sum(p[2]))));
+        assert_true(tp_reducer_prepare(t.reducer, NULL));
+        assert_true(tp_backward(tp_add(tp_sum(p[0]), tp_sum(p[2]))));
         assert_int_equal(t.waited, 0);
         assert_false(tp_reducer_finish(t.reducer));
         assert_error("parameter 'b' got no gradient in this backward: set .find_unused if that is meant");
         assert_int_equal(t.waited, 1); /* for the bucket that was started */
         tp_reducer_pause(t.reducer, true);
-        assert_true(tp_reducer_prepare(t.reducer, NULL) && tp_backward(tp_sum(p[0])) && tp_reducer_finish(t.reducer));
+        assert_true(tp_reducer_prepare(t.reducer, NULL));
+        assert_true(tp_backward(tp_sum(p[0])));
+        assert_true(tp_reducer_finish(t.reducer));
         assert_int_equal(t.waited, 1);
         tp_reducer_free(t.reducer);
     }
@@ -134,11 +150,17 @@ static void static_graphs_count_once(void **state) {
         transport t = {.others = 1};
         assert_non_null(REDUCER(&t, p, .static_graph = true));
         assert_true(tp_reducer_prepare(t.reducer, NULL));
-        assert_true(tp_backward(tp_sum(p[0])) && tp_backward(tp_sum(p[0])) && tp_backward(tp_sum(p[2])));
-        assert_true(t.began == 1 && t.nstarted == 0);
+        assert_true(tp_backward(tp_sum(p[0])));
+        assert_true(tp_backward(tp_sum(p[0])));
+        assert_true(tp_backward(tp_sum(p[2])));
+        assert_true(t.began == 1);
+        assert_true(t.nstarted == 0);
         assert_true(tp_reducer_first_done(t.reducer)); /* a comes twice, b never, c once */
-        assert_true(t.nstarted == 2 && t.waited == 2);
-        assert_true(tp_reducer_prepare(t.reducer, NULL) && tp_backward(tp_sum(p[0])) && tp_backward(tp_sum(p[2])));
+        assert_true(t.nstarted == 2);
+        assert_true(t.waited == 2);
+        assert_true(tp_reducer_prepare(t.reducer, NULL));
+        assert_true(tp_backward(tp_sum(p[0])));
+        assert_true(tp_backward(tp_sum(p[2])));
         assert_int_equal(t.nstarted, 3);
         assert_true(tp_backward(tp_sum(p[0])));
         assert_int_equal(t.nstarted, 4);

@@ -70,9 +70,9 @@ static void test_loader_with_sampler(void **state) {
             assert_int_equal(tp_loader_batches(loader), 3);
             assert_items(rest_of_epoch(loader), ITEMS(4, 1, 3, 0, 2));
             assert_true(tp_loader_next(loader));
-            tp_tensor *place = tp_loader_get_state(loader);
+            tp_tensor *saved_state = tp_loader_get_state(loader);
             assert_items(rest_of_epoch(loader), ITEMS(2, 3, 1));
-            assert_true(tp_loader_set_state(loader, place));
+            assert_true(tp_loader_set_state(loader, saved_state));
             assert_items(rest_of_epoch(loader), ITEMS(2, 3, 1));
         }
         tp_loader_free(loader);

@@ -241,8 +241,8 @@ static tp_value make_word(const char *word, const char *type) {
 /* A list of numbers for an argument of type float[] or Scalar[]. */
 static tp_value make_numbers(making *m, const sample_value *v, const char *type) {
     arguments *a = m->out;
-    int first = a->nnumbers, room = (int)(sizeof a->floats / sizeof *a->floats);
-    for (int i = 0; i < v->n && a->nnumbers < room; i++, a->nnumbers++) {
+    int first = a->nnumbers, capacity = (int)(sizeof a->floats / sizeof *a->floats);
+    for (int i = 0; i < v->n && a->nnumbers < capacity; i++, a->nnumbers++) {
         a->floats[a->nnumbers] = v->floats ? v->floats[i] : (double)v->ints[i];
         a->numbers[a->nnumbers] = v->floats ? tp_float(v->floats[i]) : tp_int(v->ints[i]);
     }
@@ -344,7 +344,7 @@ static tp_tensor *widened(tp_tensor *t, tp_device where) {
 bool widen_arguments(const arguments *from, arguments *out) { return exchange_arguments(from, out, widened, cpu); }
 
 /* The whole storage travels, so that the tensor lies there as it does here. */
-static tp_tensor *placed(tp_tensor *t, tp_device where) {
+static tp_tensor *moved_to(tp_tensor *t, tp_device where) {
     const tpi_device_ops *ops = tpi_device_ops_of(where);
     tpi_storage *s = ops ? tpi_storage_new(where, t->storage->bytes) : NULL;
     if (s && t->storage->bytes && !ops->from_host(where, s->data, t->storage->data, t->storage->bytes)) {
@@ -354,8 +354,8 @@ static tp_tensor *placed(tp_tensor *t, tp_device where) {
     return s ? tpi_tensor_over(s, (tp_dtype)t->dtype, tpi_shape(t), tpi_strides(t), t->data - t->storage->data) : NULL;
 }
 
-bool place_arguments(const arguments *from, tp_device device, arguments *out) {
-    if (!exchange_arguments(from, out, placed, device)) return false;
+bool move_arguments(const arguments *from, tp_device device, arguments *out) {
+    if (!exchange_arguments(from, out, moved_to, device)) return false;
     for (int k = 0; k < out->op->nargs; k++)
         if (!strcmp(out->op->args[k].type, "device?")) out->values[k] = tp_value_device(device);
     return true;
@@ -491,7 +491,7 @@ bool differentiate(evaluation *e, bool create_graph, weighting how) {
         if (!is_weighted(t) || !tp_requires_grad(t)) continue;
         e->weights[i] = make_weights(t, i, how);
         if (e->weights[i] && tpi_device(t).type != TP_CPU) {
-            tp_tensor *there = placed(e->weights[i], tpi_device(t));
+            tp_tensor *there = moved_to(e->weights[i], tpi_device(t));
             tp_release(e->weights[i]);
             e->weights[i] = there;
         }

@@ -106,7 +106,7 @@ bool make_arguments(const operator_sample *sample, tp_dtype dtype, variant how, 
 /* The same tensors converted to float64, complex128 or int64, whichever holds the values of all of them. */
 bool widen_arguments(const arguments *from, arguments *out);
 /* The same tensors, lying in memory as they do, on another device; what the operator makes goes there too. */
-bool place_arguments(const arguments *from, tp_device device, arguments *out);
+bool move_arguments(const arguments *from, tp_device device, arguments *out);
 void drop_arguments(arguments *args);
 /* The tensors that have derivatives now require grad; returns how many (their positions in `which`). */
 int want_gradients(const operator_sample *sample, arguments *args, int *which);

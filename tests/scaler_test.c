@@ -20,7 +20,8 @@ static void test_scale_moves(void **state) {
     ASSERT_VALUES(tp_grad(w), 2, 2);
     assert_false(tp_scaler_unscale(s, sgd));
     assert_error("tp_scaler_unscale: it has already been called");
-    assert_true(tp_scaler_step(s, sgd) && tp_scaler_update(s));
+    assert_true(tp_scaler_step(s, sgd));
+    assert_true(tp_scaler_update(s));
     ASSERT_VALUES(w, 0, 0);
     backward_by(s, w, 2);
     assert_true(tp_scaler_step(s, sgd));
@@ -30,7 +31,8 @@ static void test_scale_moves(void **state) {
     ASSERT_VALUES(w, -1, -1);
     assert_float_equal(tp_scaler_get_scale(s), 16, 0); /* two good steps */
     backward_by(s, w, INFINITY);
-    assert_true(tp_scaler_step(s, sgd) && tp_scaler_update(s));
+    assert_true(tp_scaler_step(s, sgd));
+    assert_true(tp_scaler_update(s));
     ASSERT_VALUES(w, -1, -1); /* left out */
     assert_true(tp_scaler_found_inf(s));
     assert_float_equal(tp_scaler_get_scale(s), 8, 0);
@@ -48,7 +50,9 @@ static void test_off_and_states(void **state) {
     tp_scaler *off = tp_scaler_new(.enabled = false), *other = tp_scaler_new();
     backward_by(off, w, 2);
     ASSERT_VALUES(tp_grad(w), 2, 2);
-    assert_true(tp_scaler_unscale(off, sgd) && tp_scaler_step(off, sgd) && tp_scaler_update(off));
+    assert_true(tp_scaler_unscale(off, sgd));
+    assert_true(tp_scaler_step(off, sgd));
+    assert_true(tp_scaler_update(off));
     ASSERT_VALUES(w, 0, 0);
     assert_float_equal(tp_scaler_get_scale(off), 1, 0);
     tp_scaler_state one = {.size = sizeof one};

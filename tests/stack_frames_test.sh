@@ -24,9 +24,9 @@ trap 'rm -rf "$scratch"' EXIT
 command -v objdump > /dev/null || { echo "objdump is not there: nothing to read"; exit 0; }
 cat > "$scratch/large.c" << 'END'
 void use(char *);
-void large(void) { char room[100000]; use(room); }
-void grows(int n) { char room[n]; use(room); }
-void small(void) { char room[60000]; use(room); }
+void large(void) { char block[100000]; use(block); }
+void grows(int n) { char block[n]; use(block); }
+void small(void) { char block[60000]; use(block); }
 END
 "${CC:-cc}" -O2 -c "$scratch/large.c" -o "$scratch/large.o"
 found=$(objdump -d --no-show-raw-insn "$scratch/large.o" | offences | cut -d' ' -f1 | sort -u | tr -d '<>:\n')

@@ -57,18 +57,18 @@ static void large_sizes(void) {
         for (int dtype = 0; dtype < 3; dtype++) {
             tp_tensor *x = tp_ones(TP_INTS(600, 700),
                                    .dtype = (tp_dtype[]){TP_FLOAT32, TP_FLOAT64, TP_COMPLEX128}[dtype]),
-                      *turned = tp_transpose(x, 0, 1);
+                      *transposed = tp_transpose(x, 0, 1);
             for (int64_t dim = 0; dim < 2; dim++) {
                 tp_sum(x, .dim = TP_INTS(dim));
-                tp_sum(turned, .dim = TP_INTS(dim));
+                tp_sum(transposed, .dim = TP_INTS(dim));
                 tp_prod_dim(x, dim);
-                tp_cumsum(turned, dim);
-                tp_var(turned, .dim = TP_INTS(dim));
+                tp_cumsum(transposed, dim);
+                tp_var(transposed, .dim = TP_INTS(dim));
                 if (dtype < 2) tp_softmax(x, dim);
             }
-            tp_matmul(turned, x);
-            tp_matmul(x, turned);
-            tp_add(x, tp_transpose(tp_contiguous(turned), 0, 1));
+            tp_matmul(transposed, x);
+            tp_matmul(x, transposed);
+            tp_add(x, tp_transpose(tp_contiguous(transposed), 0, 1));
         }
     }
     fine = tp_ok();

@@ -104,13 +104,13 @@ static void data_is_copied_in_and_out(void **state) {
     int32_t in[6] = {1, 2, 3, 4, 5, 6}, out[6] = {0};
     tp_tensor *t = tp_from_data(in, TP_INT32, TP_INTS(2, 3));
     in[0] = 99;
-    tp_tensor *turned = tpi_alias(t, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0);
-    assert_true(tp_copy_out(turned, out, sizeof out));
+    tp_tensor *transposed = tpi_alias(t, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0);
+    assert_true(tp_copy_out(transposed, out, sizeof out));
     assert_memory_equal(out, ((int32_t[]){1, 4, 2, 5, 3, 6}), sizeof out);
     assert_false(tp_copy_out(t, out, 20));
     assert_error(TP_ERR_VALUE, "24 bytes");
     tp_release(t);
-    tp_release(turned);
+    tp_release(transposed);
     assert_null(tp_from_data(NULL, TP_INT32, TP_INTS(2)));
     assert_error(TP_ERR_VALUE, "tp_from_data: argument 'data'");
 }
@@ -151,11 +151,14 @@ static void numbers_become_tensors(void **state) {
     assert_int_equal(tp_dtype_of(f), TP_FLOAT32);
     assert_int_equal(tp_dtype_of(c), TP_COMPLEX64);
     assert_int_equal(tp_item_int(i), -7);
-    assert_true(tp_item(f) == 2.5 && tp_item(h) == 0.5 && tp_item(b) == 1);
+    assert_true(tp_item(f) == 2.5);
+    assert_true(tp_item(h) == 0.5);
+    assert_true(tp_item(b) == 1);
     assert_true(tp_item_scalar(c).as.d[1] == 2);
     assert_true(isnan(tp_item(c)));
     assert_error(TP_ERR_RUNTIME, "imaginary");
-    assert_true((weak->flags & TPI_WRAPPED) && !(f->flags & TPI_WRAPPED));
+    assert_true((weak->flags & TPI_WRAPPED));
+    assert_true(!(f->flags & TPI_WRAPPED));
     tp_tensors all = TP_LIST(b, i, f, c, h, weak);
     for (int64_t k = 0; k < all.n; k++) tp_release(all.v[k]);
 
@@ -183,8 +186,10 @@ static void a_view_of_a_view_has_the_root_as_base(void **state) {
     tp_tensor *t = counting(TP_INTS(4, 6));
     tp_tensor *rows = tpi_alias(t, 2, (int64_t[]){2, 6}, (int64_t[]){12, 1}, 6); /* t[1::2] */
     tp_tensor *column = tpi_alias(rows, 1, (int64_t[]){2}, (int64_t[]){12}, 8);  /* t[1::2, 2] */
-    assert_true(rows->base == t && column->base == t);
-    assert_true(((float *)column->data)[0] == 8 && ((float *)column->data)[12] == 20);
+    assert_true(rows->base == t);
+    assert_true(column->base == t);
+    assert_true(((float *)column->data)[0] == 8);
+    assert_true(((float *)column->data)[12] == 20);
     assert_int_equal(tp_storage_offset(column), 8);
     assert_true(tp_shares_storage(column, t));
     tpi_touch(column);
@@ -277,8 +282,13 @@ static void dims_wrap(void **state) {
     assert_error(TP_ERR_INDEX, "expected to be in range of [-3, 2], but got 3");
     bool mask[TP_MAX_DIMS];
     assert_true(tpi_wrap_dims(TP_INTS(0, -1), 3, mask));
-    assert_true(mask[0] && !mask[1] && mask[2]);
-    assert_true(tpi_wrap_dims(tp_no_ints(), 2, mask) && mask[0] && mask[1] && !mask[2]);
+    assert_true(mask[0]);
+    assert_true(!mask[1]);
+    assert_true(mask[2]);
+    assert_true(tpi_wrap_dims(tp_no_ints(), 2, mask));
+    assert_true(mask[0]);
+    assert_true(mask[1]);
+    assert_true(!mask[2]);
     assert_false(tpi_wrap_dims(TP_INTS(1, -2), 3, mask));
     assert_error(TP_ERR_RUNTIME, "dim 1 appears multiple times");
 }
@@ -292,7 +302,8 @@ static void shapes_broadcast(void **state) {
     out[0] = 4;
     assert_true(tpi_broadcast(tp_ints_view(out, 1), TP_INTS(2, 3, 1), out, &ndim)); /* in place */
     assert_ints(tp_ints_view(out, ndim), TP_INTS(2, 3, 4));
-    assert_true(tpi_broadcast(TP_INTS(0), TP_INTS(1), out, &ndim) && out[0] == 0);
+    assert_true(tpi_broadcast(TP_INTS(0), TP_INTS(1), out, &ndim));
+    assert_true(out[0] == 0);
     assert_false(tpi_broadcast(TP_INTS(2, 3), TP_INTS(4), out, &ndim));
     assert_error(TP_ERR_RUNTIME,
                  "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1");
@@ -301,8 +312,10 @@ static void shapes_broadcast(void **state) {
 static void one_size_can_be_inferred(void **state) {
     (void)state;
     int64_t out[TP_MAX_DIMS];
-    assert_true(tpi_infer_size(TP_INTS(2, -1), 6, out) && out[1] == 3);
-    assert_true(tpi_infer_size(TP_INTS(2, -1), 0, out) && out[1] == 0);
+    assert_true(tpi_infer_size(TP_INTS(2, -1), 6, out));
+    assert_true(out[1] == 3);
+    assert_true(tpi_infer_size(TP_INTS(2, -1), 0, out));
+    assert_true(out[1] == 0);
     assert_false(tpi_infer_size(TP_INTS(4, -1), 6, out));
     assert_error(TP_ERR_RUNTIME, "shape '[4, -1]' is invalid for input of size 6");
     assert_false(tpi_infer_size(TP_INTS(-1, -1), 6, out));
@@ -317,18 +330,18 @@ static void views_without_a_copy(void **state) {
     (void)state;
     int64_t strides[TP_MAX_DIMS];
     tp_tensor *t = empty(TP_INTS(4, 6));
-    tp_tensor *turned = tpi_alias(t, 2, (int64_t[]){6, 4}, (int64_t[]){1, 6}, 0),
+    tp_tensor *transposed = tpi_alias(t, 2, (int64_t[]){6, 4}, (int64_t[]){1, 6}, 0),
               *half = tpi_alias(t, 2, (int64_t[]){4, 3}, (int64_t[]){6, 1}, 0);
     assert_true(tpi_view_strides(t, TP_INTS(2, 2, 3, 2), strides));
     assert_ints(tp_ints_view(strides, 4), TP_INTS(12, 6, 2, 1));
-    assert_false(tpi_view_strides(turned, TP_INTS(24), strides));
-    assert_true(tpi_view_strides(turned, TP_INTS(2, 3, 4), strides));
+    assert_false(tpi_view_strides(transposed, TP_INTS(24), strides));
+    assert_true(tpi_view_strides(transposed, TP_INTS(2, 3, 4), strides));
     assert_ints(tp_ints_view(strides, 3), TP_INTS(3, 1, 6));
     assert_true(tpi_view_strides(half, TP_INTS(2, 2, 1, 3), strides));
     assert_ints(tp_ints_view(strides, 4), TP_INTS(12, 6, 3, 1));
     assert_false(tpi_view_strides(half, TP_INTS(12), strides));
     tp_release(t);
-    tp_release(turned);
+    tp_release(transposed);
     tp_release(half);
 }
 
@@ -336,12 +349,15 @@ static void channels_last_and_sizes_of_one(void **state) {
     (void)state;
     tp_tensor *t = tpi_empty_layout(TP_INTS(2, 3, 4, 5), TP_FLOAT32, cpu, TP_CHANNELS_LAST);
     assert_ints(tpi_strides(t), TP_INTS(60, 1, 15, 3));
-    assert_true(tp_is_contiguous_as(t, TP_CHANNELS_LAST) && !tp_is_contiguous(t) && tpi_is_dense(t));
+    assert_true(tp_is_contiguous_as(t, TP_CHANNELS_LAST));
+    assert_true(!tp_is_contiguous(t));
+    assert_true(tpi_is_dense(t));
     tp_tensor *like = tpi_empty_like(t, TP_FLOAT16);
     assert_ints(tpi_strides(like), TP_INTS(60, 1, 15, 3));
     assert_int_equal(like->dtype, TP_FLOAT16);
     tp_tensor *one = empty(TP_INTS(2, 1, 4, 5)); /* with one channel it is both */
-    assert_true(tp_is_contiguous_as(one, TP_CHANNELS_LAST) && tp_is_contiguous(one));
+    assert_true(tp_is_contiguous_as(one, TP_CHANNELS_LAST));
+    assert_true(tp_is_contiguous(one));
     tp_tensor *cube = tpi_empty_layout(TP_INTS(2, 3, 4, 5, 6), TP_FLOAT32, cpu, TP_CHANNELS_LAST_3D);
     assert_true(tp_is_contiguous_as(cube, TP_CHANNELS_LAST_3D));
     assert_null(tpi_empty_layout(TP_INTS(2, 3), TP_FLOAT32, cpu, TP_CHANNELS_LAST));
@@ -359,7 +375,9 @@ static void like_a_tensor_with_holes_keeps_the_order(void **state) {
     tp_tensor *like = tpi_empty_like(holes, TP_NO_DTYPE);
     assert_ints(tpi_strides(like), TP_INTS(1, 2, 12));
     tp_tensor *wide = tpi_alias(t, 2, (int64_t[]){3, 2}, (int64_t[]){0, 1}, 0);
-    assert_true(tpi_overlaps_itself(wide) && !tpi_is_dense(wide) && !tpi_overlaps_itself(holes));
+    assert_true(tpi_overlaps_itself(wide));
+    assert_true(!tpi_is_dense(wide));
+    assert_true(!tpi_overlaps_itself(holes));
     tp_release(t);
     tp_release(holes);
     tp_release(like);
@@ -381,7 +399,8 @@ static void contiguous_operands_are_one_run(void **state) {
     assert_int_equal(p.dtype[2], TP_FLOAT64);
     char *data[3];
     assert_int_equal(tpi_plan_seek(&p, 20, data), 4);
-    assert_true(data[1] == a->data + 80 && data[2] == number->data);
+    assert_true(data[1] == a->data + 80);
+    assert_true(data[2] == number->data);
     assert_true(tpi_plan_make(&p, tp_no_ints(), 0, 1, (tp_tensor *[]){number}));
     assert_int_equal(p.ndim, 0);
     assert_int_equal(tpi_plan_seek(&p, 0, data), 1);
@@ -393,9 +412,9 @@ static void contiguous_operands_are_one_run(void **state) {
 static void dims_are_ordered_and_merged(void **state) {
     (void)state;
     tp_tensor *t = counting(TP_INTS(2, 3, 4)), *row = counting(TP_INTS(4)), *column = counting(TP_INTS(3, 1));
-    tp_tensor *turned = tpi_alias(t, 3, (int64_t[]){4, 2, 3}, (int64_t[]){1, 12, 4}, 0);
+    tp_tensor *transposed = tpi_alias(t, 3, (int64_t[]){4, 2, 3}, (int64_t[]){1, 12, 4}, 0);
     tpi_plan p;
-    assert_true(tpi_plan_make(&p, TP_INTS(4, 2, 3), 1, 2, (tp_tensor *[]){turned, turned}));
+    assert_true(tpi_plan_make(&p, TP_INTS(4, 2, 3), 1, 2, (tp_tensor *[]){transposed, transposed}));
     assert_int_equal(p.ndim, 1); /* both walk the same memory in order */
     assert_true(tpi_plan_make(&p, TP_INTS(2, 3, 4), 1, 2, (tp_tensor *[]){t, row}));
     assert_int_equal(p.ndim, 2);
@@ -405,15 +424,17 @@ static void dims_are_ordered_and_merged(void **state) {
     assert_int_equal(p.ndim, 3);
     char *data[3];
     assert_int_equal(tpi_plan_seek(&p, 4 + 3, data), 1); /* element [0, 1, 3] */
-    assert_true(*(float *)data[0] == 7 && *(float *)data[1] == 3 && *(float *)data[2] == 1);
-    assert_false(tpi_plan_make(&p, TP_INTS(2, 3, 4), 1, 2, (tp_tensor *[]){t, turned}));
+    assert_true(*(float *)data[0] == 7);
+    assert_true(*(float *)data[1] == 3);
+    assert_true(*(float *)data[2] == 1);
+    assert_false(tpi_plan_make(&p, TP_INTS(2, 3, 4), 1, 2, (tp_tensor *[]){t, transposed}));
     assert_error(TP_ERR_RUNTIME, "cannot be broadcast to shape [2, 3, 4]");
     assert_false(tpi_plan_make(&p, TP_INTS(2, 3, 4), 1, 2, (tp_tensor *[]){row, t}));
     assert_error(TP_ERR_RUNTIME, "output 0: expected shape [2, 3, 4], got [4]");
     tp_release(t);
     tp_release(row);
     tp_release(column);
-    tp_release(turned);
+    tp_release(transposed);
 }
 
 static void plans_over_nothing(void **state) {
@@ -465,11 +486,11 @@ static char *element_at(const tp_tensor *t, const int64_t *index, int ndim) {
 /* Every element of the output comes up once, each time with the inputs' elements that broadcasting pairs it with. */
 static void plans_pair_the_right_elements(void **state) {
     (void)state;
-    enum { ROOM = 4096 };
-    static char *partner[ROOM][2];
+    enum { CAPACITY = 4096 };
+    static char *partner[CAPACITY][2];
     tp_tensor *memory[3];
     uint32_t seed = 5;
-    for (int k = 0; k < 3; k++) memory[k] = empty(TP_INTS(ROOM));
+    for (int k = 0; k < 3; k++) memory[k] = empty(TP_INTS(CAPACITY));
     for (int round = 0; round < 500; round++) {
         int64_t shape[5], index[5] = {0}, ndim = 1 + draw(&seed, 5), visited = 0;
         for (int i = 0; i < ndim; i++) shape[i] = 1 + draw(&seed, 4);
@@ -588,9 +609,9 @@ static void a_thread_that_ends_in_a_scope_leaves_nothing(void **state) {
 static void dlpack_there_and_back(void **state) {
     (void)state;
     tp_tensor *t = counting(TP_INTS(2, 3));
-    tp_tensor *turned = tpi_alias(t, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0);
-    DLManagedTensor *managed = tp_to_dlpack(turned);
-    tp_release(turned);
+    tp_tensor *transposed = tpi_alias(t, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0);
+    DLManagedTensor *managed = tp_to_dlpack(transposed);
+    tp_release(transposed);
     assert_int_equal(managed->dl_tensor.dtype.code, kDLFloat);
     assert_int_equal(managed->dl_tensor.dtype.bits, 32);
     assert_int_equal(managed->dl_tensor.strides[1], 3);

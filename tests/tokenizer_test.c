@@ -7,11 +7,11 @@
 
 static const char *fixture(const char *name) {
     static char path[4][512];
-    static int turn;
-    turn = (turn + 1) % 4;
+    static int next;
+    next = (next + 1) % 4;
     const char *root = getenv("TAPER_SOURCE_DIR");
-    snprintf(path[turn], sizeof *path, "%s/tests/fixtures/tokenizer/%s", root ? root : ".", name);
-    return path[turn];
+    snprintf(path[next], sizeof *path, "%s/tests/fixtures/tokenizer/%s", root ? root : ".", name);
+    return path[next];
 }
 
 static int64_t from_hex(const char *hex, char *out) {
@@ -118,7 +118,8 @@ static void bytes_that_are_no_text_come_back(void **state) {
 static void refused(const char *json, const char *words) {
     char path[] = "/tmp/tokenizer-XXXXXX";
     int fd = mkstemp(path);
-    assert_true(fd >= 0 && write(fd, json, strlen(json)) == (ssize_t)strlen(json));
+    assert_true(fd >= 0);
+    assert_true(write(fd, json, strlen(json)) == (ssize_t)strlen(json));
     close(fd);
     tp_tokenizer *t = tp_tokenizer_load(path);
     unlink(path);

@@ -143,7 +143,7 @@ static void test_refusals_change_nothing(void **state) {
     tp_training saved = of(&wide), into = of(&r);
     assert_true(tp_training_save(path, &saved));
     TP_SCOPE {
-        tp_tensor *weight = tp_clone(tp_module_tensor(r.net, "0.weight")), *place = tp_loader_get_state(r.loader);
+        tp_tensor *weight = tp_clone(tp_module_tensor(r.net, "0.weight")), *saved_state = tp_loader_get_state(r.loader);
         tp_tensor *average = tp_clone(tp_optimiser_state(r.optimiser, 0, "exp_avg"));
         assert_false(tp_training_load(path, &into));
         assert_error("Adam: state 'exp_avg': expected shape [4, 3], got [5, 3]");
@@ -151,7 +151,7 @@ static void test_refusals_change_nothing(void **state) {
         assert_false(tp_training_load(path, &into));
         assert_error("size mismatch for 0.weight");
         assert_true(tp_equal(weight, tp_module_tensor(r.net, "0.weight")));
-        assert_true(tp_equal(place, tp_loader_get_state(r.loader)));
+        assert_true(tp_equal(saved_state, tp_loader_get_state(r.loader)));
         assert_true(tp_equal(average, tp_optimiser_state(r.optimiser, 0, "exp_avg")));
         assert_float_equal(tp_scaler_get_scale(r.scaler), 16, 0);
         tp_training little = TP_TRAINING(.model = wide.net);
@@ -165,6 +165,162 @@ static void test_refusals_change_nothing(void **state) {
     assert_error("tp_training_load: argument 'training'");
     end(wide);
     end(r);
+}
+
+/* A state of another kind of optimiser, with its names alone as PyTorch's files have it, too; of another schedule, of
+ * another loader: each is refused with what was found and what was expected. */
+static void save_one(tp_optimiser *o, tp_schedule *s, bool as_pytorch) {
+    tp_file *file = tp_new_file();
+    if (o) assert_true(tp_put_optimiser(file, NULL, "optimizer", o));
+    if (s) assert_true(tp_put_schedule(file, NULL, "lr_scheduler", s));
+    tp_saved *all = (tp_saved *)(uintptr_t)tp_file_value(file);
+    const char *part = o ? "optimizer" : "lr_scheduler";
+    if (as_pytorch) assert_true(tp_put_none(file, (tp_saved *)(uintptr_t)tp_saved_get(all, part), "_kind"));
+    assert_true(tp_save_file(file, path));
+    tp_close_file(file);
+}
+static void test_other_optimisers_are_refused(void **state) {
+    (void)state;
+    tp_tensor *w = tp_set_requires_grad(tp_ones(TP_INTS(2, 2)), true);
+    for (int64_t i = 0; i < tp_optimiser_kind_count(); i++) {
+        const tp_optimiser_kind *saved = tp_optimiser_kind_at(i);
+        tp_optimiser *from = tp_optimiser_new(saved, TP_LIST(w), NULL);
+        save_one(from, NULL, false);
+        for (int64_t k = 0; k < tp_optimiser_kind_count(); k++) {
+            const tp_optimiser_kind *kind = tp_optimiser_kind_at(k);
+            tp_optimiser *into = tp_optimiser_new(kind, TP_LIST(w), NULL);
+            tp_optimiser_set_option(into, 0, "lr", 0.125);
+            tp_training all = TP_TRAINING(.optimiser = into);
+            const bool taken = tp_training_load(path, &all);
+            if (taken != (i == k)) fail_msg("%s into %s: %s", saved->name, kind->name, tp_error());
+            if (!taken) {
+                char words[128];
+                snprintf(words, sizeof words, "tp_training_load: the saved state is that of %s, expected that of %s",
+                         saved->name, kind->name);
+                assert_error(words);
+                assert_float_equal(tp_optimiser_option(into, 0, "lr"), 0.125, 0);
+            }
+            tp_optimiser_free(into);
+        }
+        tp_optimiser_free(from);
+    }
+    tp_release(w);
+}
+
+/* What PyTorch writes has no word for the kind: names of options and states tell it. */
+static void test_other_optimisers_of_pytorch_are_refused(void **state) {
+    (void)state;
+    const char *const kinds[] = {"Adadelta", "Adagrad", "Adam",  "AdamW",   "Adamax", "ASGD",
+                                 "NAdam",    "RAdam",   "Rprop", "RMSprop", "SGD"};
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    for (int i = 0; i < KINDS; i++)
+        for (int k = 0; k < KINDS; k++) {
+            run from = begin(tp_optimiser_kind_named(kinds[i]), 4), to = begin(tp_optimiser_kind_named(kinds[k]), 4);
+            if (!strcmp(kinds[i], "SGD")) tp_optimiser_set_option(from.optimiser, -1, "momentum", 0.9);
+            some_steps(&from, 1);
+            save_one(from.optimiser, NULL, true);
+            tp_training all = TP_TRAINING(.optimiser = to.optimiser);
+            const bool taken = tp_training_load(path, &all);
+            if (taken != (i == k)) fail_msg("%s into %s: %s", kinds[i], kinds[k], tp_error());
+            if (!taken) assert_error("tp_training_load: the saved state is that of ");
+            end(from);
+            end(to);
+        }
+}
+
+static double half(int64_t epoch, void *context) {
+    (void)epoch;
+    (void)context;
+    return 0.5;
+}
+static tp_schedule *schedule_of(const char *kind, tp_optimiser *o) {
+    tp_schedule_options all = TP_DEFAULTS(SCHEDULE);
+    const tp_ints milestones = TP_INTS(2, 4);
+    const struct {
+        const char *kind, *option;
+        double value;
+    } needed[] = {{"StepLR", "step_size", 2},        {"ExponentialLR", "gamma", 0.5},
+                  {"CosineAnnealingLR", "T_max", 5}, {"CosineAnnealingWarmRestarts", "T_0", 3},
+                  {"CyclicLR", "base_lr", 0.1},      {"CyclicLR", "max_lr", 0.2},
+                  {"OneCycleLR", "max_lr", 0.2},     {"OneCycleLR", "total_steps", 10},
+                  {"SWALR", "swa_lr", 0.05}};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!strcmp(needed[i].kind, kind)) tp_schedule_option(&all, needed[i].option, needed[i].value);
+    if (!strcmp(kind, "MultiStepLR")) all.milestones = milestones;
+    if (!strcmp(kind, "LambdaLR") || !strcmp(kind, "MultiplicativeLR")) all.lr_lambda = half;
+    tp_schedule *s = tp_schedule_new(kind, o, &all);
+    if (!s) fail_msg("%s: %s", kind, tp_error());
+    return s;
+}
+static void test_other_schedules_are_refused(void **state) {
+    (void)state;
+    const char *const kinds[] = {"LambdaLR",
+                                 "MultiplicativeLR",
+                                 "StepLR",
+                                 "MultiStepLR",
+                                 "ConstantLR",
+                                 "LinearLR",
+                                 "ExponentialLR",
+                                 "PolynomialLR",
+                                 "CosineAnnealingLR",
+                                 "CosineAnnealingWarmRestarts",
+                                 "CyclicLR",
+                                 "OneCycleLR",
+                                 "ReduceLROnPlateau",
+                                 "SWALR"};
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    tp_tensor *w = tp_set_requires_grad(tp_ones(TP_INTS(2, 2)), true);
+    for (int i = 0; i < KINDS; i++)
+        for (int k = 0; k < KINDS; k++) {
+            tp_optimiser *o = tp_sgd(TP_LIST(w), .lr = 0.1, .momentum = 0.9), *p = tp_sgd(TP_LIST(w), .momentum = 0.9);
+            tp_schedule *from = schedule_of(kinds[i], o), *into = schedule_of(kinds[k], p);
+            if (strcmp(kinds[i], "ReduceLROnPlateau")) assert_true(tp_schedule_step(from));
+            save_one(NULL, from, false);
+            tp_training all = TP_TRAINING(.schedule = into);
+            int64_t n;
+            const double before = tp_schedule_state(into, &n)[0];
+            const bool taken = tp_training_load(path, &all);
+            if (taken != (i == k)) fail_msg("%s into %s: %s", kinds[i], kinds[k], tp_error());
+            if (taken)
+                assert_float_equal(tp_schedule_last_lr(into, 0), tp_schedule_last_lr(from, 0), 0);
+            else {
+                char words[128];
+                snprintf(words, sizeof words, "tp_training_load: the saved state is that of %s, expected that of %s",
+                         kinds[i], kinds[k]);
+                assert_error(words);
+                assert_float_equal(tp_schedule_state(into, &n)[0], before, 0);
+            }
+            tp_schedule_free(from);
+            tp_schedule_free(into);
+            tp_optimiser_free(o);
+            tp_optimiser_free(p);
+        }
+    tp_release(w);
+}
+
+static void test_another_loader_is_refused(void **state) {
+    (void)state;
+    run from = begin(tp_optimiser_kind_named("SGD"), 4);
+    some_steps(&from, 1);
+    tp_training saved = TP_TRAINING(.loader = from.loader);
+    assert_true(tp_training_save(path, &saved));
+    tp_loader *plain = tp_loader_new(from.data, .batch = 4),
+              *small = tp_loader_new(from.data, .batch = 3, .shuffle = true);
+    for (int i = 0; i < 2; i++) {
+        tp_loader *other = i ? small : plain;
+        assert_true(tp_loader_next(other));
+        tp_tensor *before = tp_own(tp_loader_get_state(other));
+        tp_training into = TP_TRAINING(.loader = other);
+        assert_false(tp_training_load(path, &into));
+        assert_error(i ? "12 items in 3 batches of 4, shuffled, expected 12 items in 4 batches of 3, shuffled"
+                       : "12 items in 3 batches of 4, shuffled, expected 12 items in 3 batches of 4");
+        tp_tensor *after = tp_own(tp_loader_get_state(other));
+        assert_true(tp_equal(before, after));
+        tp_release(before);
+        tp_release(after);
+        tp_loader_free(other);
+    }
+    end(from);
 }
 
 /* A generator's state is looked at before the network is changed. */
@@ -222,6 +378,10 @@ int main(void) {
     const struct CMUnitTest all[] = {cmocka_unit_test(test_goes_on_with_the_same_bits),
                                      TEST(test_layout_is_pytorchs),
                                      cmocka_unit_test(test_refusals_change_nothing),
+                                     TEST(test_other_optimisers_are_refused),
+                                     TEST(test_other_optimisers_of_pytorch_are_refused),
+                                     TEST(test_other_schedules_are_refused),
+                                     TEST(test_another_loader_is_refused),
                                      TEST(test_a_bad_generator_changes_nothing),
                                      TEST(test_refusals_change_nothing),
                                      cmocka_unit_test(test_failing_allocations)};

@@ -191,8 +191,8 @@ static tp_module *block(void) {
     return m;
 }
 static tp_tensor *gpt_forward(tp_module *m, tp_tensor *tokens) {
-    tp_tensor *places = tp_narrow(tp_module_tensor(m, "place.weight"), 0, 0, tp_size(tokens, 1));
-    tp_tensor *x = tp_forward(child(m, "blocks"), tp_add(tp_forward(child(m, "token"), tokens), places));
+    tp_tensor *positions = tp_narrow(tp_module_tensor(m, "place.weight"), 0, 0, tp_size(tokens, 1));
+    tp_tensor *x = tp_forward(child(m, "blocks"), tp_add(tp_forward(child(m, "token"), tokens), positions));
     return tp_linear(tp_forward(child(m, "norm"), x), tp_module_tensor(m, "token.weight"));
 }
 static tp_module *gpt_network(void) {

@@ -149,13 +149,13 @@ def _namespaces(rows):
     """A line per namespace with ten names or more, and one for the others."""
     counts = defaultdict(lambda: [0, 0])
     for name, _, there in rows:
-        room = name.rpartition(".")[0]
-        while sum(other.startswith(room + ".") for other, _, _ in rows) < 10:
-            room = room.rpartition(".")[0]
-        counts[room][0] += there
-        counts[room][1] += 1
-    for room, (there, all_of_them) in sorted(counts.items(), key=lambda item: -item[1][1]):
-        yield f"| `{room}` | {there} | {all_of_them} |"
+        module = name.rpartition(".")[0]
+        while sum(other.startswith(module + ".") for other, _, _ in rows) < 10:
+            module = module.rpartition(".")[0]
+        counts[module][0] += there
+        counts[module][1] += 1
+    for module, (there, all_of_them) in sorted(counts.items(), key=lambda item: -item[1][1]):
+        yield f"| `{module}` | {there} | {all_of_them} |"
 
 
 def page(uses, theirs, ours):

@@ -25,8 +25,11 @@ MACRO_HEAD = re.compile(r"\s*(?!return\b|sizeof\b)[A-Za-z_]\w*\s*\(")  # "TPI_EA
 LABEL = re.compile(r"\s*(?:case\b[^:?]*:|default\s*:|[A-Za-z_]\w*\s*:(?!:))")
 DECLARATION = re.compile(
     r"(?:const|static|extern|unsigned|signed|struct|union|enum|typedef|_Alignas|_Thread_local|_Static_assert|TPI_THREAD_LOCAL)\b"
-    r"|(?!return\b|goto\b)(?:[A-Za-z_]\w*\s+)*[A-Za-z_]\w*(?:\s+\**|\s*\*+\s*)(?:const\s+)?[A-Za-z_]\w*\s*(?:=|,|;|\[|$)"
+    r"|(?!return\b|goto\b)(?:[A-Za-z_]\w*\s+)*[A-Za-z_]\w*(?:\s+\**|\s*\*+\s*)(?:const\s+|restrict\s+)?[A-Za-z_]\w*\s*(?:=|,|;|\[|$)"
+    r"|[A-Z]\(\w+\)\s+\**[A-Za-z_]\w*\s*(?:=|,|;|\[|$)"
 )
+# "F(vector) a, b;": a type whose name is made by a macro of one letter, as files for several element types have them.
+MADE_TYPE = re.compile(r"\s*[A-Z]\(\w+\)\s+\**[A-Za-z_]")
 DESIGNATOR = re.compile(r"(?:\.\w+|\[[^\]]*\])+\s*=")  # ".name = value" of a list, or of an option
 COUNTS = re.compile(r"\+\+|--")
 BRACKETS = re.compile(r"[()\[\]{},]")
@@ -62,16 +65,24 @@ def before(code, at):
     return at
 
 
+def opening(code, end):
+    """Where the parenthesis opens that closes right before `end`."""
+    depth, i = 0, end
+    while i and (depth or i == end):
+        i -= 1
+        depth += (code[i] == ")") - (code[i] == "(")
+    return i
+
+
 def opens_block(code, at):
     """Does the brace at that place open a block, and not a list of values?"""
     end = before(code, at)
     last = code[end - 1 : end]
     if last == ")":
-        depth, i = 0, end
-        while i and (depth or i == end):
-            i -= 1
-            depth += (code[i] == ")") - (code[i] == "(")
-        i = before(code, i)
+        i = before(code, opening(code, end))
+        if code[i - 1 : i] == ")":  # "void TPI_ISA(name)(int64_t n) {": a macro makes the function's name
+            i = before(code, opening(code, i))
+            return bool(re.search(r"\b[A-Z][A-Z0-9_]*$", code[max(0, i - 80) : i]))
         word = re.search(r"[A-Za-z_]\w*$", code[max(0, i - 80) : i])
         return bool(word) and word.group(0) not in ("return", "sizeof", "case")
     if last == ":":
@@ -127,7 +138,7 @@ def parts(code, start, end):
 def macro_head(code, at, end):
     """Behind a macro with arguments that stands in front of a statement, as a loop's head does; else 0."""
     head = MACRO_HEAD.match(code, at)
-    if not head or head.end() >= end:
+    if not head or head.end() >= end or MADE_TYPE.match(code[at:end]):
         return 0
     behind = closing(code, head.end())
     return behind if behind < end and re.match(r"\s*[A-Za-z_]", code[behind:end]) else 0

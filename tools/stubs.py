@@ -861,8 +861,8 @@ def package_stub(name):
 def switches():
     """{name: text}: the modules of torch.backends, which are made when the package is loaded and have no files."""
     backends = importlib.import_module("taper.backends")
-    rooms = [label for label, value in vars(backends).items() if inspect.ismodule(value) and label[0] != "_"]
-    made = [label for label in rooms if getattr(backends, label).__name__ == f"taper.backends.{label}"]
+    modules = [label for label, value in vars(backends).items() if inspect.ismodule(value) and label[0] != "_"]
+    made = [label for label in modules if getattr(backends, label).__name__ == f"taper.backends.{label}"]
     return {f"taper.backends.{label}": package_stub(f"taper.backends.{label}") for label in made}
 
 

@@ -11,6 +11,7 @@ TP_BEGIN
 TP_API bool tp_requires_grad(const tp_tensor *t);
 /* Makes a leaf require gradients (or not); only floating and complex leaves can. Returns t, NULL on failure. */
 TP_API tp_tensor *tp_set_requires_grad(tp_tensor *t, bool on);
+/* True where no operator on the tape made it. */
 TP_API bool tp_is_leaf(const tp_tensor *t);
 TP_API const char *tp_grad_fn_name(const tp_tensor *t); /* "MulBackward0", NULL for leaves */
 TP_API tp_tensor *tp_grad(const tp_tensor *t);          /* borrowed, NULL if there is none yet */
@@ -33,6 +34,8 @@ typedef struct tp_backward_options {
     tp_tensors inputs TP_MEMBER({NULL, 0}); /* accumulate into these alone; none: into all leaves */
     TP_OPTIONS_GUARD_
 } tp_backward_options;
+/* Adds the gradients of root to .grad of the leaves that it was made from. tp_backward(loss) is enough for a loss of
+ * one element. */
 TP_API bool tp_backward_with(tp_tensor *root, const tp_backward_options *options);
 /* The backward of several results at once. gradients: NULL or one per root (entries may be NULL: ones, for one-element
  * tensors); options may be NULL, their `gradient` does not count. */
@@ -162,6 +165,7 @@ TP_API bool
 tp_node_pack_saved(tp_node *node, int64_t slot,
                    const tp_saved_hooks *hooks); /* what the node has saved already goes through them from now on */
 TP_API bool tp_push_saved_hooks(const tp_saved_hooks *hooks); /* on failure nothing is released */
+/* Takes the hooks that were pushed last away again. */
 TP_API bool tp_pop_saved_hooks(void);
 /* Refuses tp_push_saved_hooks in this thread with that message, whose text is borrowed until then; NULL allows it
  * again. An error if hooks are pushed already. Returns what was set before. */

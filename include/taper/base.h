@@ -107,8 +107,10 @@ typedef enum tp_code {
 } tp_code;
 
 TP_API const char *tp_error(void); /* the thread's pending error message, or NULL if there is none */
+/* The kind of the thread's pending error; TP_OK without one. */
 TP_API tp_code tp_error_code(void);
 TP_API bool tp_ok(void); /* true if no error is pending */
+/* Forgets the pending error: work goes on. */
 TP_API void tp_error_clear(void);
 
 /* ---- Blocks: TP_SCOPE { ... }, TP_NO_GRAD { ... }, TP_AUTOCAST(dtype) { ... } ----
@@ -201,8 +203,10 @@ typedef enum tp_dtype {
 TP_API const char *tp_dtype_name(tp_dtype dtype);   /* "float32" */
 TP_API const char *tp_dtype_word(tp_dtype dtype);   /* what PyTorch's messages call it: "Float" */
 TP_API tp_dtype tp_dtype_by_name(const char *name); /* TP_NO_DTYPE if there is none of that name */
+/* Bytes of one element. */
 TP_API int64_t tp_dtype_size(tp_dtype dtype);
 TP_API bool tp_dtype_is_floating(tp_dtype dtype); /* real floating types */
+/* Is it complex64, complex128 or complex32? */
 TP_API bool tp_dtype_is_complex(tp_dtype dtype);
 TP_API bool tp_dtype_is_integral(tp_dtype dtype);    /* bool not included */
 TP_API bool tp_dtype_has_values(tp_dtype dtype);     /* false for TP_FLOAT4_E2M1FN_X2 and those that follow it */
@@ -212,6 +216,7 @@ TP_API tp_dtype tp_promote_types(tp_dtype a,
                                  tp_dtype b);        /* TP_NO_DTYPE and an error where PyTorch has no common dtype */
 TP_API bool tp_can_cast(tp_dtype from, tp_dtype to); /* PyTorch's rule: never to a lower category */
 TP_API tp_dtype tp_default_dtype(void);              /* of floating results: float32 unless set */
+/* The type of floating tensors whose type is not said. */
 TP_API bool tp_set_default_dtype(tp_dtype dtype);
 
 /* TP_META is no machine: tensors there have shape, dtype and strides and no elements, and operators work out those of
@@ -290,6 +295,7 @@ static inline tp_scalar tp_no_scalar(void) {
 }
 TP_API tp_scalar tp_uint(uint64_t v); /* TP_SCALAR_INT up to INT64_MAX, TP_SCALAR_UINT above */
 static inline tp_scalar tp_scalar_self(tp_scalar a) { return a; }
+/* A scalar's value in another type: fractions are cut off, an imaginary part is dropped. */
 TP_API double tp_scalar_to_double(tp_scalar s);
 TP_API int64_t tp_scalar_to_int(tp_scalar s);
 TP_API bool tp_scalar_to_bool(tp_scalar s);
@@ -393,6 +399,7 @@ typedef struct tp_memory_stats {
     int64_t reserved;    /* bytes taken from the system, kept blocks included */
     int64_t allocations; /* blocks handed out since the start */
 } tp_memory_stats;
+/* Fills in the counters of the host's memory. */
 TP_API bool tp_memory_query(tp_memory_stats *stats);
 TP_API void tp_memory_trim(void); /* gives kept blocks back to the system */
 

@@ -114,9 +114,11 @@ typedef struct tp_operator {
                           the others stay in order. NULL: not known */
     const char *parts; /* how results of parts along those dims give that of the whole: "sum", "avg", "max", "min",
                           "product", "norm p" with the argument that is the order; NULL: not at all */
+    const char *alias; /* the operator that this is another name of, with the same arguments; NULL: none */
 } tp_operator;
 
 TP_API const tp_operator *tp_find_operator(const char *name); /* NULL (no error) if there is none */
+/* How many operators there are, and one of them by its number. */
 TP_API int64_t tp_operator_count(void);
 TP_API const tp_operator *tp_operator_at(int64_t i);
 

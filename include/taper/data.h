@@ -65,8 +65,10 @@ TP_API bool tp_dataset_random_split(tp_dataset *dataset, tp_ints lengths, tp_gen
 TP_API bool tp_dataset_random_shares(tp_dataset *dataset, tp_floats shares, tp_generator *generator,
                                      tp_dataset **parts);
 
+/* One more reference to the dataset, which it returns. */
 TP_API tp_dataset *tp_dataset_retain(tp_dataset *dataset);
 TP_API void tp_dataset_release(tp_dataset *dataset); /* NULL is fine */
+/* How many items the dataset has, and how many fields each of them. */
 TP_API int64_t tp_dataset_count(const tp_dataset *dataset);
 TP_API int64_t tp_dataset_fields(const tp_dataset *dataset);
 TP_API tp_field tp_dataset_field(const tp_dataset *dataset, int64_t field); /* its shape lives as long as the dataset */
@@ -90,6 +92,7 @@ TP_API void tp_reader_free(tp_reader *reader);             /* NULL is fine */
 /* ---- Samplers: which items an epoch has, in which order. They draw what PyTorch's draw with the same seed ----
  * A generator that is NULL is the default one; another must outlive the sampler. */
 typedef struct tp_sampler tp_sampler;
+/* 0, 1, 2 and so on to count - 1. */
 TP_API tp_sampler *tp_sampler_sequential(int64_t count);
 /* num_samples 0: as many as there are items. Without replacement more than those start over. */
 TP_API tp_sampler *tp_sampler_random(int64_t count, bool replacement, int64_t num_samples, tp_generator *generator);

@@ -64,6 +64,7 @@ typedef struct tp_reducer_options {
     int (*copy)(void *context, tp_tensor *to, tp_tensor *from) TP_MEMBER(NULL);
     TP_OPTIONS_GUARD_
 } tp_reducer_options;
+/* A reducer for n parameters, whose names stand in its error messages. options may be NULL. */
 TP_API tp_reducer *tp_reducer_new(int64_t n, tp_tensor *const *parameters, const char *const *names,
                                   const tp_reducer_options *options);
 TP_API void tp_reducer_free(tp_reducer *reducer); /* NULL is fine */

@@ -1,8 +1,7 @@
 /* What TAPER_DEBUG=1 knows: which objects are alive, and where they were made.
  *
- * With TAPER_DEBUG=1 in the environment the memory of tensors, modules, optimisers, schedules, datasets, loaders and
- * other objects is given to no other, so that a second release and a use after the release are always errors. It costs
- * memory and time.
+ * With TAPER_DEBUG=1 in the environment the memory of objects of every kind is given to no other, so that a second
+ * release and a use after the release are always errors, which name the function. It costs memory and time.
  *
  *     static void print(const char *line, void *context) { puts(line); }
  *     int64_t before = tp_debug_mark();

@@ -65,6 +65,7 @@ typedef struct tp_dist_place { /* from the variables of torchrun, OpenMPI, MPICH
     int rank, world_size, local_rank, local_size;
     const char *launcher; /* "torchrun", "openmpi", ...; NULL: none of them */
 } tp_dist_place;
+/* Fills in this process's place in the job; starts nothing. */
 TP_API bool tp_dist_query(tp_dist_place *place);
 
 /* ---- Groups ---- */
@@ -127,7 +128,9 @@ TP_API void tp_group_set_timeout(tp_group *group, double seconds);
 /* ---- Collectives: group NULL is the group of all; roots and peers are ranks within the group. NULL on failure ---- */
 typedef struct tp_work tp_work;
 TP_API tp_work *tp_dist_all_reduce(tp_group *group, tp_tensor *t, tp_reduce_op op); /* in place */
+/* The result is root's alone. */
 TP_API tp_work *tp_dist_reduce(tp_group *group, tp_tensor *t, tp_reduce_op op, int root);
+/* root's values go to all others, in place. */
 TP_API tp_work *tp_dist_broadcast(tp_group *group, tp_tensor *t, int root);
 TP_API tp_work *tp_dist_all_gather(tp_group *group, tp_tensors out,
                                    tp_tensor *in); /* out[i]: rank i's; they may differ in shape */
@@ -137,13 +140,17 @@ TP_API tp_work *tp_dist_gather(tp_group *group, tp_tensors out, tp_tensor *in,
                                int root); /* out counts at the root only */
 TP_API tp_work *tp_dist_scatter(tp_group *group, tp_tensor *out, tp_tensors in,
                                 int root); /* in counts at the root only */
+/* Rank i gets the ranks' in[i], reduced. */
 TP_API tp_work *tp_dist_reduce_scatter(tp_group *group, tp_tensor *out, tp_tensors in, tp_reduce_op op);
+/* The same from one tensor, whose elements are cut into equal parts in their order. */
 TP_API tp_work *tp_dist_reduce_scatter_of(tp_group *group, tp_tensor *out, tp_tensor *in, tp_reduce_op op);
 TP_API tp_work *tp_dist_all_to_all(tp_group *group, tp_tensors out,
                                    tp_tensors in); /* in[i] to rank i; shapes may differ */
 TP_API tp_work *tp_dist_all_to_all_single(tp_group *group, tp_tensor *out, tp_tensor *in, tp_ints out_rows,
                                           tp_ints in_rows); /* rows not given: equal parts */
+/* Done when all ranks have come here. */
 TP_API tp_work *tp_dist_barrier(tp_group *group);
+/* Sends t to one rank, which receives it with the same tag. */
 TP_API tp_work *tp_dist_send(tp_group *group, tp_tensor *t, int to, int64_t tag);
 TP_API tp_work *tp_dist_recv(tp_group *group, tp_tensor *t, int from, int64_t tag); /* from -1: whoever is first */
 

@@ -15,6 +15,7 @@
 TP_BEGIN
 
 typedef struct tp_distribution tp_distribution;
+/* The distributions have the names, parameters and order of parameters of torch.distributions. */
 TP_API tp_distribution *tp_distribution_normal(tp_tensor *loc, tp_tensor *scale);
 TP_API tp_distribution *tp_distribution_log_normal(tp_tensor *loc, tp_tensor *scale);
 TP_API tp_distribution *tp_distribution_half_normal(tp_tensor *scale);

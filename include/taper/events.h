@@ -51,8 +51,11 @@ TP_API bool tp_events_log_bytes(tp_events *w, tp_event_part part, const void *da
 
 /* ---- Record files: length, checksum, bytes, checksum, again and again (TensorFlow's TFRecord) ---- */
 typedef struct tp_records tp_records;
+/* Begins a file; one that is there is replaced. */
 TP_API tp_records *tp_records_create(const char *path);
+/* Appends one record. */
 TP_API bool tp_records_write(tp_records *r, const void *data, size_t bytes);
+/* Has what was written so far reach the file. */
 TP_API bool tp_records_flush(tp_records *r);
 TP_API bool tp_records_close(tp_records *r); /* frees r in any case; NULL is fine */
 
@@ -63,9 +66,11 @@ typedef struct tp_summary_scalar_options {
     bool as_double; /* the same in double precision */
     const char *display_name, *description;
 } tp_summary_scalar_options;
+/* A number under a tag. options may be NULL. */
 TP_API tp_summary *tp_summary_scalar(const char *tag, double value, const tp_summary_scalar_options *options);
 
 TP_API tp_summary *tp_summary_text(const char *tag, const char *text); /* Markdown */
+/* A tensor as it is, under a tag. */
 TP_API tp_summary *tp_summary_tensor(const char *tag, const tp_tensor *t);
 
 typedef struct tp_summary_histogram_options {
@@ -76,6 +81,7 @@ typedef struct tp_summary_histogram_options {
     tp_tensor *edges;  /* not NULL: these instead */
     int64_t max_bins;  /* not 0: neighbours are joined until about so many are left */
 } tp_summary_histogram_options;
+/* How often values come, in buckets. options may be NULL. */
 TP_API tp_summary *tp_summary_histogram(const char *tag, const tp_tensor *values,
                                         const tp_summary_histogram_options *options);
 /* One that was counted elsewhere: limits[i] is the upper edge of counts[i]. */
@@ -149,6 +155,7 @@ typedef struct tp_graph_node {
     int64_t nshapes; /* of its results */
     const tp_ints *shapes;
 } tp_graph_node;
+/* An empty graph, and one more node for it. */
 TP_API tp_summary *tp_graph_new(void);
 TP_API bool tp_graph_add(tp_summary *graph, const tp_graph_node *node);
 TP_API bool tp_log_graph(tp_events *w, tp_summary *graph); /* frees the graph */
@@ -174,6 +181,7 @@ typedef struct tp_point {
     double wall_time, value;
 } tp_point;
 typedef void (*tp_point_fn)(const tp_point *point, void *context);
+/* Opens a file of events for reading; it may still grow. */
 TP_API tp_event_file *tp_event_file_open(const char *path);
 /* Calls fn for each scalar since the last call. Bytes that are no whole record yet wait for the next one. */
 TP_API bool tp_event_file_points(tp_event_file *f, tp_point_fn fn, void *context);

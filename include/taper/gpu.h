@@ -32,6 +32,7 @@ typedef struct tp_gpu_info {
     unsigned char uuid[16];
     bool f64, integrated;
 } tp_gpu_info;
+/* The device's name, size and abilities. */
 TP_API bool tp_gpu_describe(tp_device device, tp_gpu_info *info);
 
 TP_API int tp_gpu_current(tp_device_type type);   /* of this thread: 0 until set */
@@ -59,8 +60,10 @@ tp_record_stream(tp_tensor *t,
 typedef struct tp_mark tp_mark;
 TP_API tp_mark *tp_mark_new(tp_device_type type, bool timing); /* belongs to the device that it is first recorded on */
 TP_API void tp_mark_free(tp_mark *mark);                       /* NULL is fine */
+/* Puts the mark behind the work that the stream has so far. */
 TP_API bool tp_mark_record(tp_mark *mark, tp_device device, tp_stream *stream);
 TP_API int tp_mark_query(tp_mark *mark); /* 1 reached (or never recorded), 0 not yet, -1 an error */
+/* Waits until the mark is reached. */
 TP_API bool tp_mark_synchronize(tp_mark *mark);
 TP_API bool tp_mark_elapsed(tp_mark *from, tp_mark *to,
                             double *milliseconds); /* both made with timing, recorded and reached */
@@ -82,6 +85,7 @@ typedef struct tp_gpu_memory { /* PyTorch's memory_stats, by the same names; eac
         inactive_split_bytes[TP_GPU_POOLS], requested_bytes[TP_GPU_POOLS];
     int64_t num_alloc_retries, num_ooms, num_sync_all_streams, num_device_alloc, num_device_free;
 } tp_gpu_memory;
+/* The allocator's counters of a device; resetting sets the peaks to what is in use now, or the sums to 0. */
 TP_API bool tp_gpu_memory_query(tp_device device, tp_gpu_memory *memory);
 TP_API bool tp_gpu_memory_reset_peak(tp_device device);
 TP_API bool tp_gpu_memory_reset_accumulated(tp_device device);
@@ -91,6 +95,7 @@ TP_API bool tp_gpu_empty_cache(
     tp_device_type type); /* gives kept memory of all devices of the type back; waits for what is still in use */
 TP_API bool tp_gpu_set_fraction(tp_device device,
                                 double fraction); /* of the device's memory that this process may reserve */
+/* The fraction that was set; 1 unless one was. */
 TP_API double tp_gpu_fraction(tp_device device);
 TP_API int64_t tp_gpu_memory_summary(tp_device device, bool abbreviated, char *text,
                                      size_t room); /* PyTorch's table: its length, as snprintf */
@@ -139,6 +144,7 @@ TP_API bool tp_set_non_blocking(bool on);
 typedef struct tp_gpu_graph tp_gpu_graph;
 typedef enum tp_capture_mode { TP_CAPTURE_GLOBAL, TP_CAPTURE_THREAD_LOCAL, TP_CAPTURE_RELAXED } tp_capture_mode;
 TP_API uint64_t tp_gpu_pool_new(void); /* the number of a new memory pool, that several graphs may share */
+/* An empty graph. */
 TP_API tp_gpu_graph *tp_gpu_graph_new(void);
 TP_API void tp_gpu_graph_free(tp_gpu_graph *graph); /* NULL is fine */
 /* Records what comes on the current stream of the device, which must not be the default one. pool 0: a pool of its own.

@@ -40,8 +40,10 @@ TP_API bool tp_capture_constant(tp_tensor *t);
 TP_API tp_compiled *tp_capture_end(tp_capture *capture, tp_tensors outputs);
 TP_API void tp_capture_cancel(tp_capture *capture);
 
+/* One more reference to the graph, which it returns. */
 TP_API tp_compiled *tp_compiled_retain(tp_compiled *graph);
 TP_API void tp_compiled_release(tp_compiled *graph); /* NULL is fine */
+/* How many inputs the graph takes, and how many outputs it gives. */
 TP_API int64_t tp_compiled_inputs(const tp_compiled *graph);
 TP_API int64_t tp_compiled_outputs(const tp_compiled *graph);
 TP_API int64_t tp_compiled_steps(const tp_compiled *graph); /* of the forward; a chain that runs as one counts once */

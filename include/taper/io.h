@@ -77,13 +77,17 @@ TP_API tp_file *tp_open_file(const char *path, const tp_file_options *options);
 TP_API void tp_close_file(tp_file *file); /* tensors that were taken from it live on; NULL is fine */
 TP_API const tp_saved *tp_file_value(tp_file *file);
 
+/* What kind of value it is. */
 TP_API tp_saved_kind tp_saved_kind_of(const tp_saved *v);
 TP_API int64_t tp_saved_count(const tp_saved *v);                 /* of items, of a dict's pairs, of a text's bytes */
 TP_API const tp_saved *tp_saved_at(const tp_saved *v, int64_t i); /* an item, a dict's value */
+/* A key of a dict, by its pair's number. */
 TP_API const tp_saved *tp_saved_key_at(const tp_saved *v, int64_t i);
 TP_API const tp_saved *tp_saved_get(const tp_saved *v, const char *key); /* of a dict; an error if it is not there */
 TP_API const tp_saved *tp_saved_get_int(const tp_saved *v, int64_t key); /* of a dict by number, of a list by place */
+/* Is the key in the dict? */
 TP_API bool tp_saved_has(const tp_saved *v, const char *key);
+/* The number that it is. */
 TP_API tp_scalar tp_saved_number(const tp_saved *v);
 TP_API const char *tp_saved_text(const tp_saved *v); /* of texts, bytes, dtypes, devices, globals; ends with 0 */
 /* reads it; tensors that shared memory when saved share it again */
@@ -158,13 +162,16 @@ TP_API tp_saved *tp_put_tuple(tp_file *file, tp_saved *into, const char *key); /
 /* Writes what a file holds, new or read (values alone: no objects of classes that were let through), in PyTorch's
  * format. */
 TP_API bool tp_save_file(tp_file *file, const char *path);
-
-/* ---- Writing ---- */
 /* A function that takes a file's bytes, one after the other; false stops with an error. */
 typedef struct tp_sink {
     bool (*write)(void *context, const void *data, size_t bytes);
     void *context;
 } tp_sink;
+/* The same for one value of the file, which becomes what the new file is; NULL for the whole. Into the sink if there is
+ * one: then path names the folder inside the file, and is what messages call it. */
+TP_API bool tp_save_value(tp_file *file, const tp_saved *value, const char *path, const tp_sink *sink);
+
+/* ---- Writing ---- */
 
 /* A .pt from a pickle that somebody else made, with the storages that it names "0", "1", ... Into the sink if there is
  * one, otherwise to `path`. `archive` is the name of the folder inside the file. */

@@ -19,12 +19,14 @@
 TP_BEGIN
 
 typedef struct tp_module tp_module;
+/* One more reference to the module, which it returns. */
 TP_API tp_module *tp_module_retain(tp_module *m);
 TP_API void tp_module_release(tp_module *m); /* NULL is fine */
 
 /* ---- Calling ----
  * tp_forward(m, x) for one tensor as result; further inputs follow: tp_forward(loss, output, target), up to eight. What
  * may be left out is given as tp_value_none(). Results go to the innermost scope, as an operator's do. */
+/* What tp_forward calls: the module with these arguments, for one result. */
 TP_API tp_tensor *tp_forward_one(tp_module *m, int64_t nargs, const tp_value *args);
 /* The same with several results: an LSTM gives its output, h_n and c_n. A result that is None has kind TP_K_NONE. */
 TP_API bool tp_forward_values(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results);
@@ -107,8 +109,11 @@ TP_API bool tp_module_print(tp_module *m); /* to stdout, with a newline */
 
 /* ---- The whole tree ---- */
 TP_API void tp_module_train(tp_module *m, bool on); /* false: evaluation */
+/* Is the module in training, not in evaluation? */
 TP_API bool tp_module_is_training(const tp_module *m);
+/* Takes the gradients of all parameters away. */
 TP_API bool tp_module_zero_grad(tp_module *m);
+/* Has all parameters require gradients, or none. */
 TP_API bool tp_module_requires_grad(tp_module *m, bool on);
 TP_API bool tp_module_to(tp_module *m, tp_dtype dtype); /* floating parameters and buffers, in place */
 /* All parameters and buffers with their gradients, in place: an optimiser that was made before holds them still. On
@@ -140,6 +145,7 @@ TP_API int64_t tp_module_add_backward_hook(tp_module *m, tp_module_backward_fn f
 TP_API bool tp_module_remove_hook(tp_module *m, int64_t handle); /* of any kind */
 
 /* ---- How parameters begin: PyTorch's nn.init, from the default generator, without a tape ---- */
+/* Fills a tensor in place, as the function of that name in torch.nn.init. */
 TP_API bool tp_init_constant(tp_tensor *t, double value);
 TP_API bool tp_init_zeros(tp_tensor *t);
 TP_API bool tp_init_ones(tp_tensor *t);

@@ -49,6 +49,7 @@ typedef struct tp_optimiser_kind {
         *formula; /* the update as Python source, for steps that autograd records; NULL where it is no expression */
 } tp_optimiser_kind;
 TP_API const tp_optimiser_kind *tp_optimiser_kind_named(const char *name); /* NULL, no error, if there is none */
+/* How many optimisers there are, and one of them by its number. */
 TP_API int64_t tp_optimiser_kind_count(void);
 TP_API const tp_optimiser_kind *tp_optimiser_kind_at(int64_t i);
 /* The number of the first check that these values fail; -1: none. */

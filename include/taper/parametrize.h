@@ -25,6 +25,7 @@ TP_API bool tp_spectral_norm(tp_module *m, const char *name, int64_t iterations,
 TP_API bool tp_prune_identity(tp_module *m, const char *name); /* the names alone: nothing is masked */
 TP_API bool tp_prune_random(tp_module *m, const char *name, tp_scalar amount);
 TP_API bool tp_prune_l1(tp_module *m, const char *name, tp_scalar amount); /* the smallest elements */
+/* Masks whole channels along dim, drawn at random. */
 TP_API bool tp_prune_random_structured(tp_module *m, const char *name, tp_scalar amount, int64_t dim);
 /* The channels along dim whose elements have the smallest norm of the given order (2, 1, INFINITY). */
 TP_API bool tp_prune_ln_structured(tp_module *m, const char *name, tp_scalar amount, double order, int64_t dim);
@@ -33,6 +34,7 @@ TP_API bool tp_prune_mask(tp_module *m, const char *name, tp_tensor *mask); /* w
 TP_API bool tp_prune_global_l1(int64_t n, tp_module *const *modules, const char *const *names, tp_scalar amount);
 TP_API bool tp_is_pruned(const tp_module *m); /* anything of it, or below it */
 
+/* Makes name a plain parameter again, with the value that it has. */
 TP_API bool tp_unparametrize(tp_module *m, const char *name);
 
 TP_END

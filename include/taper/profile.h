@@ -22,7 +22,8 @@ typedef struct tp_event {
     int64_t bytes;    /* of tensors' memory, taken less given back while it ran */
     int64_t ninputs;  /* one per argument, if shapes were asked for */
     void *note;       /* what the options' `note` gave */
-    int64_t device_bytes; /* of `bytes`: on other devices than the CPU */
+    int64_t device_bytes;  /* of `bytes`: on other devices than the CPU */
+    int64_t multiply_adds; /* of an operator's own products, if shapes were asked for; 0: none, or not known */
 } tp_event;
 
 typedef enum tp_activity_kind {

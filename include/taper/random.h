@@ -7,10 +7,13 @@
 TP_BEGIN
 
 typedef struct tp_generator tp_generator;
+/* A generator of the CPU with this seed. */
 TP_API tp_generator *tp_generator_new(uint64_t seed);
 TP_API void tp_generator_free(tp_generator *g); /* NULL is fine; the default generator cannot be freed */
+/* The CPU's default generator, which belongs to the library. */
 TP_API tp_generator *tp_default_generator(void);
 TP_API void tp_manual_seed(uint64_t seed); /* of the default generators of the CPU and of all devices */
+/* A generator of a device with this seed. */
 TP_API tp_generator *tp_generator_new_on(tp_device device, uint64_t seed);
 /* NULL and an error for an index that no device can have */
 TP_API tp_generator *tp_default_generator_of(tp_device device);

@@ -45,6 +45,13 @@ TP_API tp_ivalue *tp_script_call(tp_ivalue *object, const char *method, int64_t 
 /* Writes the program with its attributes as they are now, for PyTorch too. */
 TP_API bool tp_script_save(tp_ivalue *module, const char *path);
 
+/* Other files that lie in the archive under a name, as torch.jit.save's _extra_files: saved with the program, and read
+ * from a file (or from memory, path NULL) as a row of uint8, the caller's or its scope's. NULL without an error: there
+ * is none of that name. */
+TP_API bool tp_script_save_with(tp_ivalue *module, const char *path, int64_t n, const char *const *names,
+                                tp_tensor *const *contents);
+TP_API tp_tensor *tp_script_extra(const char *path, const void *data, int64_t bytes, const char *name);
+
 /* ---- Objects ---- */
 TP_API const char *tp_ivalue_class(const tp_ivalue *object); /* "__torch__.Net"; of a named tuple too; NULL: none */
 /* The attributes in the order of the class, children and parameters among them. */
@@ -67,6 +74,7 @@ TP_API bool tp_script_to(tp_ivalue *module, tp_device device);
 
 /* ---- Values ----
  * Each of these is the caller's to release. */
+/* Makes a value, which the caller releases. Lists, tuples and dicts keep a reference to what is in them. */
 TP_API tp_ivalue *tp_ivalue_none(void);
 TP_API tp_ivalue *tp_ivalue_of_tensor(tp_tensor *t);
 TP_API tp_ivalue *tp_ivalue_of_number(tp_scalar number);
@@ -76,16 +84,20 @@ TP_API tp_ivalue *tp_ivalue_of_device(tp_device device);
 TP_API tp_ivalue *tp_ivalue_list(int64_t n, tp_ivalue *const *items);
 TP_API tp_ivalue *tp_ivalue_tuple(int64_t n, tp_ivalue *const *items);
 TP_API tp_ivalue *tp_ivalue_dict(int64_t n, tp_ivalue *const *keys, tp_ivalue *const *values);
+/* One more reference to the value, which it returns. */
 TP_API tp_ivalue *tp_ivalue_retain(tp_ivalue *v);
 TP_API void tp_ivalue_release(tp_ivalue *v); /* NULL is fine */
 
+/* What kind of value it is. */
 TP_API tp_ivalue_kind tp_ivalue_kind_of(const tp_ivalue *v);
 TP_API int64_t tp_ivalue_count(const tp_ivalue *v);                /* of items, of a dict's pairs */
 TP_API tp_ivalue *tp_ivalue_at(const tp_ivalue *v, int64_t i);     /* an item, a dict's value */
 TP_API tp_ivalue *tp_ivalue_key_at(const tp_ivalue *v, int64_t i); /* of a dict */
 TP_API tp_tensor *tp_ivalue_tensor(const tp_ivalue *v);            /* the caller's or its scope's */
+/* The number that it is. */
 TP_API tp_scalar tp_ivalue_number(const tp_ivalue *v);
 TP_API const char *tp_ivalue_text(const tp_ivalue *v); /* lives as long as v */
+/* The device that it is. */
 TP_API tp_device tp_ivalue_device(const tp_ivalue *v);
 
 TP_END

@@ -24,6 +24,7 @@ TP_API tp_storage *tp_storage_from_shared(int fd, int64_t bytes, bool keep, cons
  * descriptor is not kept. */
 TP_API tp_storage *tp_storage_borrow_shared(int fd, int64_t bytes);
 
+/* Is the memory shared with other processes? */
 TP_API bool tp_storage_is_shared(const tp_storage *storage);
 TP_API int tp_storage_shared_fd(const tp_storage *storage);           /* borrowed; -1 if there is none */
 TP_API const char *tp_storage_shared_path(const tp_storage *storage); /* borrowed; NULL if there is none */

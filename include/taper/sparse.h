@@ -24,6 +24,7 @@ TP_API tp_sparse *tp_sparse_from_csr(tp_tensor *crow, tp_tensor *col, tp_tensor 
 TP_API tp_sparse *tp_sparse_from_dense(tp_tensor *dense); /* by places, those of elements other than 0, in order */
 TP_API void tp_sparse_free(tp_sparse *sparse);            /* NULL is fine */
 
+/* Is it stored by rows (CSR), not by places (COO)? */
 TP_API bool tp_sparse_is_csr(const tp_sparse *sparse);
 TP_API bool tp_sparse_is_coalesced(const tp_sparse *sparse); /* no place twice, all in order */
 TP_API int64_t tp_sparse_nnz(const tp_sparse *sparse);       /* stored values; -1 on failure */
@@ -35,9 +36,11 @@ TP_API tp_tensor *tp_sparse_crow_indices(const tp_sparse *sparse); /* by rows */
 TP_API tp_tensor *tp_sparse_col_indices(const tp_sparse *sparse);
 
 TP_API tp_sparse *tp_sparse_coalesced(const tp_sparse *sparse); /* each place once, in order */
+/* The same tensor, stored by places. */
 TP_API tp_sparse *tp_sparse_as_coo(const tp_sparse *sparse);
 TP_API tp_sparse *tp_sparse_as_csr(const tp_sparse *sparse);     /* of a matrix; coalesced */
 TP_API tp_sparse *tp_sparse_transposed(const tp_sparse *sparse); /* of a matrix; by places */
+/* A dense tensor with the same values, and 0 elsewhere. */
 TP_API tp_tensor *tp_sparse_to_dense(const tp_sparse *sparse);
 /* A sparse matrix times a dense one, or a vector. */
 TP_API tp_tensor *tp_sparse_matmul(const tp_sparse *sparse, tp_tensor *dense);

@@ -57,18 +57,26 @@ TP_BEGIN
 #endif
 
 /* ---- What a tensor is ---- */
+/* The number of dims. */
 TP_API int tp_ndim(const tp_tensor *t);
 TP_API int64_t tp_size(const tp_tensor *t, int64_t dim);   /* dim may be negative; -1 and an error if out of range */
 TP_API int64_t tp_stride(const tp_tensor *t, int64_t dim); /* in elements */
 TP_API tp_ints tp_shape(const tp_tensor *t);               /* lives as long as the tensor */
+/* In elements; lives as long as the tensor. */
 TP_API tp_ints tp_strides(const tp_tensor *t);
+/* The number of elements. */
 TP_API int64_t tp_numel(const tp_tensor *t);
+/* The type of the elements. */
 TP_API tp_dtype tp_dtype_of(const tp_tensor *t);
+/* The device that holds the elements. */
 TP_API tp_device tp_device_of(const tp_tensor *t);
 TP_API int64_t tp_storage_offset(const tp_tensor *t); /* in elements */
+/* The size of the memory that the tensor is a view of. */
 TP_API int64_t tp_storage_bytes(const tp_tensor *t);
 TP_API void *tp_data(const tp_tensor *t); /* the first element; writing through it is not seen by the tape */
+/* Do the elements follow each other in memory, the last dim the fastest? */
 TP_API bool tp_is_contiguous(const tp_tensor *t);
+/* The same for another order of the dims, as channels_last. */
 TP_API bool tp_is_contiguous_as(const tp_tensor *t, tp_layout layout);
 /* tp_conj gives a view: a tensor whose memory holds the conjugates of its elements, and so do its own views. The
  * imaginary part of such a one is a view of negatives. Operators see the elements; tp_data is the memory as it is, and
@@ -138,6 +146,7 @@ TP_API tp_tensor *tp_new(tp_ints shape, tp_dtype dtype); /* uninitialised, conti
 /* ---- Reading ---- */
 TP_API double tp_item(const tp_tensor *t);      /* the one element as a double; NaN and an error otherwise */
 TP_API int64_t tp_item_int(const tp_tensor *t); /* -1 and an error otherwise */
+/* The one element with its kind. */
 TP_API tp_scalar tp_item_scalar(const tp_tensor *t);
 TP_API bool tp_copy_out(const tp_tensor *t, void *out,
                         size_t bytes); /* the elements in row-major order, in the tensor's dtype */
@@ -155,6 +164,7 @@ typedef struct tp_print_options {
     int line_width; /* 80 */
     int sci_mode;   /* -1: decided by the values; 0: never; 1: always */
 } tp_print_options;
+/* The settings that tensors are printed by. */
 TP_API bool tp_get_print_options(tp_print_options *options);
 TP_API bool tp_set_print_options(
     const tp_print_options *options); /* for this process; fields behind options->size stay as they are */

@@ -39,9 +39,11 @@ typedef struct tp_training {
 #define TP_TRAINING(...) \
     { .size = (int64_t)sizeof(tp_training), __VA_ARGS__ }
 #endif
+/* Writes all of it to one file, which stays as it was until the new one is on disk. */
 TP_API bool tp_training_save(const char *path, const tp_training *training);
 /* What training names must be in the file, and fit; what the file has besides is left alone. If anything is missing or
- * does not fit nothing is changed, and the error says what. */
+ * does not fit, or is the state of another kind of optimiser or schedule, or of a loader of other data, nothing is
+ * changed, and the error says what was found and expected. */
 TP_API bool tp_training_load(const char *path, tp_training *training);
 
 /* The parts by themselves, into and from a dict of a file (io.h), in the layout of PyTorch's state_dict. */

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Theta: 64 KNL cores per node under Cobalt and aprun; four ranks of sixteen cores, two threads on each, as the site's page asks.
-#   qsub -A PROJECT --env SCRIPT="train.py --epochs 10" theta.sh
+#   qsub -A PROJECT --env SCRIPT="train.py --epochs 10":VENV=$HOME/env theta.sh
 #COBALT -n 2
 #COBALT -t 60
 #COBALT -q default
@@ -8,8 +8,13 @@
 set -eu
 cd "${COBALT_WORKDIR:-.}"
 
-module load taper || echo "WARNING: module load taper failed: the job goes on with what PATH has" >&2
-command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
+# Taper itself is in a Python environment of yours (VENV=$HOME/env), or a module of the site's.
+if [ -n "${VENV:-}" ]; then
+    . "$VENV/bin/activate"
+else
+    module load taper || echo "WARNING: module load taper failed: the job goes on with what PATH has" >&2
+fi
+command -v taper > /dev/null || { echo "taper is not in PATH: VENV=FOLDER names a Python environment that has it" >&2; exit 127; }
 export TAPER_CACHE=/tmp/taper-$COBALT_JOBID # in memory: nodes have no disk
 # Ranks prove to each other that they are of this job: nobody else who reaches their ports is let in.
 TAPER_JOB_SECRET=$(head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n')

@@ -1,6 +1,6 @@
 #!/bin/bash -l
 # Aurora: 6 GPUs of 2 tiles and 104 cores per node; a rank for each tile, with the eight cores that are nearest to it.
-#   qsub -A PROJECT -v SCRIPT="train.py --epochs 10" aurora.sh
+#   qsub -A PROJECT -v SCRIPT="train.py --epochs 10",VENV=$HOME/env aurora.sh
 #PBS -N taper
 #PBS -l select=2
 #PBS -l place=scatter
@@ -10,8 +10,14 @@
 set -eu
 cd "${PBS_O_WORKDIR:-.}"
 
-module load frameworks taper || echo "WARNING: module load frameworks taper failed: the job goes on with what PATH has" >&2
-command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
+module load frameworks || echo "WARNING: module load frameworks failed: the job goes on with what PATH has" >&2
+# Taper itself is in a Python environment of yours (VENV=$HOME/env), or a module of the site's.
+if [ -n "${VENV:-}" ]; then
+    . "$VENV/bin/activate"
+else
+    module load taper || echo "WARNING: module load taper failed: the job goes on with what PATH has" >&2
+fi
+command -v taper > /dev/null || { echo "taper is not in PATH: VENV=FOLDER names a Python environment that has it" >&2; exit 127; }
 
 export TAPER_CACHE=/tmp/taper-${PBS_JOBID%%.*}
 # Ranks prove to each other that they are of this job: nobody else who reaches their ports is let in.

@@ -1,7 +1,7 @@
 #!/bin/bash -l
 # Polaris: 4 A100 and 32 cores per node, a rank for each GPU.
 # Two nodes of the queue for trials; `-q prod` takes ten and more: qsub -q prod -l select=16:system=polaris ...
-#   qsub -A PROJECT -v SCRIPT="train.py --epochs 10" polaris.sh
+#   qsub -A PROJECT -v SCRIPT="train.py --epochs 10",VENV=$HOME/env polaris.sh
 #PBS -N taper
 #PBS -l select=2:system=polaris
 #PBS -l place=scatter
@@ -12,8 +12,14 @@ set -eu
 cd "${PBS_O_WORKDIR:-.}"
 
 module use /soft/modulefiles || echo "WARNING: module use /soft/modulefiles failed" >&2
-module load cudatoolkit-standalone taper || echo "WARNING: module load cudatoolkit-standalone taper failed: the job goes on with what PATH has" >&2
-command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
+module load cudatoolkit-standalone || echo "WARNING: module load cudatoolkit-standalone failed: the job goes on with what PATH has" >&2
+# Taper itself is in a Python environment of yours (VENV=$HOME/env), or a module of the site's.
+if [ -n "${VENV:-}" ]; then
+    . "$VENV/bin/activate"
+else
+    module load taper || echo "WARNING: module load taper failed: the job goes on with what PATH has" >&2
+fi
+command -v taper > /dev/null || { echo "taper is not in PATH: VENV=FOLDER names a Python environment that has it" >&2; exit 127; }
 
 # Between nodes NCCL goes over Slingshot by its libfabric plug-in; without it, over sockets, which is slow. Where a program hangs in it, leave NCCL_NET unset.
 plugin=/soft/libraries/aws-ofi-nccl/v1.9.1-aws/lib

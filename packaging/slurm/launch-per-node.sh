@@ -10,8 +10,13 @@
 #SBATCH --output=%x-%j.out
 set -eu
 
-module load taper || echo "WARNING: module load taper failed: the job goes on with what PATH has" >&2
-command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
+# Taper itself is in a Python environment of yours (VENV=$HOME/env), or a module of the site's.
+if [ -n "${VENV:-}" ]; then
+    . "$VENV/bin/activate"
+else
+    module load taper || echo "WARNING: module load taper failed: the job goes on with what PATH has" >&2
+fi
+command -v taper > /dev/null || { echo "taper is not in PATH: VENV=FOLDER names a Python environment that has it" >&2; exit 127; }
 
 # What is compiled at run time goes to the nodes' own disks.
 export TAPER_CACHE=${TMPDIR:-/tmp}/$USER-taper-$SLURM_JOB_ID

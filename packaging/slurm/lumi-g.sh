@@ -9,11 +9,17 @@
 #SBATCH --time=01:00:00
 #SBATCH --signal=USR1@120
 #SBATCH --output=%x-%j.out
+# Two minutes before the end SIGUSR1 reaches every rank: taper.preempted() is true from then on.
 set -eu
 
-# Two minutes before the end SIGUSR1 reaches every rank: taper.preempted() is true from then on.
-module load LUMI partition/G rocm taper || echo "WARNING: module load LUMI partition/G rocm taper failed: the job goes on with what PATH has" >&2
-command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
+module load LUMI partition/G rocm || echo "WARNING: module load LUMI partition/G rocm failed: the job goes on with what PATH has" >&2
+# Taper itself is in a Python environment of yours (VENV=$HOME/env), or a module of the site's.
+if [ -n "${VENV:-}" ]; then
+    . "$VENV/bin/activate"
+else
+    module load taper || echo "WARNING: module load taper failed: the job goes on with what PATH has" >&2
+fi
+command -v taper > /dev/null || { echo "taper is not in PATH: VENV=FOLDER names a Python environment that has it" >&2; exit 127; }
 
 # Between nodes RCCL goes over Slingshot by its libfabric plug-in, a module of the site's; without it, over sockets, which is slow.
 module load aws-ofi-rccl || echo "WARNING: module load aws-ofi-rccl failed: RCCL goes over sockets between nodes" >&2

@@ -12,8 +12,14 @@
 #SBATCH --output=%x-%j.out
 set -eu
 
-module load StdEnv/2023 cuda nccl python taper || echo "WARNING: module load StdEnv/2023 cuda nccl python taper failed: the job goes on with what PATH has" >&2
-command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
+module load StdEnv/2023 cuda nccl python || echo "WARNING: module load StdEnv/2023 cuda nccl python failed: the job goes on with what PATH has" >&2
+# Taper itself is in a Python environment of yours (VENV=$HOME/env), or a module of the site's.
+if [ -n "${VENV:-}" ]; then
+    . "$VENV/bin/activate"
+else
+    module load taper || echo "WARNING: module load taper failed: the job goes on with what PATH has" >&2
+fi
+command -v taper > /dev/null || { echo "taper is not in PATH: VENV=FOLDER names a Python environment that has it" >&2; exit 127; }
 export TAPER_CACHE=$SLURM_TMPDIR/taper
 # Ranks prove to each other that they are of this job: nobody else who reaches their ports is let in.
 TAPER_JOB_SECRET=$(head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n')

@@ -65,11 +65,11 @@ within() { # user, command of a shell: in the user's home
     chroot --userspec="$user" "$root" env -i HOME="$home" USER="$user" PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
         "${settings[@]}" sh -c "cd $home && $2"
 }
-timed() { # name, command...: the command's output goes to a file, its time to the terminal
-    local name=$1 start=$SECONDS
+timed() { # name, command...: the command's output goes to a file, its time, and that of processors, to the terminal
+    local name=$1 TIMEFORMAT='%0R s, %0U + %0S s of processors' spent=$chroots/$system-$1.time
     shift
-    if "$@" > "$chroots/$system-$name.log" 2>&1; then
-        say "$system: $name, $((SECONDS - start)) s"
+    if { time "$@" > "$chroots/$system-$name.log" 2>&1; } 2> "$spent"; then
+        say "$system: $name, $(cat "$spent")"
     else
         fail "$name (the whole of it: $chroots/$system-$name.log)"
         tail -15 "$chroots/$system-$name.log"

@@ -116,7 +116,7 @@ PyObject *tpy_number(tp_scalar s) {
     }
 }
 
-/* ---- A call's room ---- */
+/* ---- A call's memory ---- */
 static void free_block(PyObject *capsule) { PyMem_Free(PyCapsule_GetPointer(capsule, NULL)); }
 
 bool tpy_frame_keep(tpy_frame *f, PyObject *o) {
@@ -127,12 +127,12 @@ bool tpy_frame_keep(tpy_frame *f, PyObject *o) {
     return ok;
 }
 
-void *tpy_frame_room(tpy_frame *f, size_t bytes) {
+void *tpy_frame_alloc(tpy_frame *f, size_t bytes) {
     int words = (int)((bytes + 7) / 8);
     if (bytes <= sizeof f->words && f->used + words <= (int)(sizeof f->words / 8)) {
-        void *room = f->words + f->used;
+        void *memory = f->words + f->used;
         f->used += words;
-        return room;
+        return memory;
     }
     void *block = PyMem_Malloc(bytes);
     if (!block) return PyErr_NoMemory();
@@ -176,10 +176,10 @@ static int fit_ints(const tpy_argument *a, PyObject *o, tp_value *v, tpy_frame *
         int fits = tpy_fit_int(o, &one);
         if (fits <= 0) return fits;
         n = a->length ? a->length : 1; /* int[2]: one value serves for all */
-        if (!(list = tpy_frame_room(f, (size_t)n * sizeof *list))) return -1;
+        if (!(list = tpy_frame_alloc(f, (size_t)n * sizeof *list))) return -1;
         for (Py_ssize_t i = 0; i < n; i++) list[i] = one;
     } else {
-        if (!(list = tpy_frame_room(f, (size_t)(n ? n : 1) * sizeof *list))) return -1;
+        if (!(list = tpy_frame_alloc(f, (size_t)(n ? n : 1) * sizeof *list))) return -1;
         for (Py_ssize_t i = 0; i < n; i++) {
             int fits = tpy_fit_int(items[i], &list[i]);
             if (fits <= 0) return fits;
@@ -194,7 +194,7 @@ static int fit_tensors(PyObject *o, bool none_fits, tp_value *v, tpy_frame *f) {
     PyObject **items;
     int many = items_of(o, &items, &n, f);
     if (many <= 0) return many;
-    tp_tensor **list = tpy_frame_room(f, (size_t)(n ? n : 1) * sizeof *list);
+    tp_tensor **list = tpy_frame_alloc(f, (size_t)(n ? n : 1) * sizeof *list);
     if (!list) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
         if (tpy_is_tensor(items[i]))
@@ -219,7 +219,7 @@ static int fit_floats(PyObject *o, tp_value *v, tpy_frame *f) {
     Py_ssize_t n = 1;
     PyObject **items = &o; /* one number is a list of one */
     if (items_of(o, &items, &n, f) < 0) return -1;
-    double *list = tpy_frame_room(f, (size_t)(n ? n : 1) * sizeof *list);
+    double *list = tpy_frame_alloc(f, (size_t)(n ? n : 1) * sizeof *list);
     if (!list) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
         tp_scalar s;
@@ -237,7 +237,7 @@ static int fit_scalars(PyObject *o, tp_value *v, tpy_frame *f) {
     PyObject **items;
     int many = items_of(o, &items, &n, f);
     if (many <= 0) return many;
-    tp_scalar *list = tpy_frame_room(f, (size_t)(n ? n : 1) * sizeof *list);
+    tp_scalar *list = tpy_frame_alloc(f, (size_t)(n ? n : 1) * sizeof *list);
     if (!list) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
         int fits = tpy_fit_scalar(items[i], &list[i]);

@@ -377,7 +377,7 @@ static PyObject *get_address(PyObject *o, void *unused) {
 }
 static PyObject *get_data(PyObject *o, void *unused) {
     (void)unused;
-    if (((tpy_tensor *)o)->place)
+    if (((tpy_tensor *)o)->claimed_device)
         return PyObject_CallMethod(o, "detach", NULL); /* a wrapper's class knows what it consists of */
     return tpy_wrap_as(tp_data_alias(tpy_unwrap(o)), tpy_tensor_type);
 }
@@ -429,14 +429,14 @@ static PyGetSetDef properties[] = {
     {"grad_fn", get_grad_fn, NULL, "The node that made the tensor; None for leaves.", NULL},
     {"_grad_fn", get_grad_fn, NULL, NULL, NULL},
     {"data", get_data, set_data, "The same memory without history.", NULL},
-    {"retains_grad", get_retains_grad, NULL, NULL, NULL},
-    {"output_nr", get_output_nr, NULL, NULL, NULL},
+    {"retains_grad", get_retains_grad, NULL, "Does backward leave its gradient in grad, though it is no leaf?", NULL},
+    {"output_nr", get_output_nr, NULL, "Which result of its node it is.", NULL},
     {"_cdata", get_address, NULL,
      "Where the library's tensor lies: another number once another tensor stands behind the object.", NULL},
     {"_base", get_base, NULL, NULL, NULL},
     {"_backward_hooks", get_none, set_none, NULL, NULL},
     {"_post_accumulate_grad_hooks", get_none, set_none, NULL, NULL},
-    {"name", get_none, NULL, NULL, NULL},
+    {"name", get_none, NULL, "None: a tensor has no name.", NULL},
     {0}};
 
 /* Transforms of torch.func that run in this thread: what they differentiate is theirs to say. */

@@ -20,7 +20,7 @@ typedef struct sizes {
 } sizes;
 
 /* (rank, name, bytes, None or (dtype, whole, offset, size)) */
-static bool read_box(PyObject *o, tp_checkpoint_box *box, sizes *room) {
+static bool read_box(PyObject *o, tp_checkpoint_box *box, sizes *box_sizes) {
     PyObject *tensor, *dtype, *parts[3];
     long long bytes;
     if (!PyArg_ParseTuple(o, "isLO", &box->rank, &box->name, &bytes, &tensor)) return false;
@@ -29,7 +29,7 @@ static bool read_box(PyObject *o, tp_checkpoint_box *box, sizes *room) {
     if (!box->is_tensor) return true;
     if (!PyArg_ParseTuple(tensor, "O!OOO", tpy_dtype_type, &dtype, &parts[0], &parts[1], &parts[2])) return false;
     box->dtype = ((tpy_dtype *)dtype)->dtype;
-    int64_t *const into[] = {room->whole, room->offset, room->size};
+    int64_t *const into[] = {box_sizes->whole, box_sizes->offset, box_sizes->size};
     tp_ints *const lists[] = {&box->whole, &box->offset, &box->size};
     for (int i = 0; i < 3; i++) {
         const int64_t n = read_sizes(parts[i], into[i]);
@@ -53,17 +53,17 @@ static PyObject *checkpoint_plan(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!ip", &PyList_Type, &list, &ranks, &lowest)) return NULL;
     const Py_ssize_t n = PyList_GET_SIZE(list);
     tp_checkpoint_box *boxes = PyMem_Calloc((size_t)n + 1, sizeof *boxes);
-    sizes *room = PyMem_Calloc((size_t)n + 1, sizeof *room);
+    sizes *box_sizes = PyMem_Calloc((size_t)n + 1, sizeof *box_sizes);
     int64_t *chosen = PyMem_Calloc((size_t)n + 1, sizeof *chosen);
-    bool ok = boxes && room && chosen;
+    bool ok = boxes && box_sizes && chosen;
     if (!ok) PyErr_NoMemory();
-    for (Py_ssize_t i = 0; ok && i < n; i++) ok = read_box(PyList_GET_ITEM(list, i), &boxes[i], &room[i]);
+    for (Py_ssize_t i = 0; ok && i < n; i++) ok = read_box(PyList_GET_ITEM(list, i), &boxes[i], &box_sizes[i]);
     if (ok) {
         const int64_t count = tp_checkpoint_plan(n, boxes, ranks, lowest, chosen);
         result = count < 0 ? tpy_raise() : numbers(chosen, count);
     }
     PyMem_Free(boxes);
-    PyMem_Free(room);
+    PyMem_Free(box_sizes);
     PyMem_Free(chosen);
     return result;
 }

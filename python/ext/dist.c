@@ -242,7 +242,7 @@ static int store_set_timeout(PyObject *o, PyObject *value, void *unused) {
 }
 
 /* ---- Where a call stands in the script, for reports ---- */
-static void set_place(void) {
+static void set_call_site(void) {
     static char home[512]; /* this package's folder, whose frames are passed over */
     if (!home[0]) {
         PyObject *package = PyImport_ImportModule("taper"),
@@ -400,7 +400,7 @@ static void tensors_done(tp_tensors *list, PyObject *kept) {
 #define GROUP_AND(...)                                           \
     tp_group *g = group_of(o);                                   \
     if (!g || !PyArg_ParseTuple(args, __VA_ARGS__)) return NULL; \
-    set_place()
+    set_call_site()
 
 /* A call that begins a work: one on a GPU may wait for the other ranks when it is the first of its kind. */
 #define begun(call)                   \
@@ -525,11 +525,11 @@ static PyObject *group_all_to_all_single(PyObject *o, PyObject *args) {
     PyObject *out, *in, *out_rows, *in_rows, *work = NULL;
     GROUP_AND("OOOO", &out, &in, &out_rows, &in_rows);
     tp_tensor *y = tensor_in(out, "output"), *x = y ? tensor_in(in, "input") : NULL;
-    int64_t n = tp_group_size(g), *room = x ? PyMem_Malloc(sizeof *room * (size_t)(2 * n)) : NULL;
+    int64_t n = tp_group_size(g), *row_counts = x ? PyMem_Malloc(sizeof *row_counts * (size_t)(2 * n)) : NULL;
     tp_ints to, from;
-    if (room && rows_in(out_rows, room, n, &from) && rows_in(in_rows, room + n, n, &to))
+    if (row_counts && rows_in(out_rows, row_counts, n, &from) && rows_in(in_rows, row_counts + n, n, &to))
         work = begun(tp_dist_all_to_all_single(g, y, x, from, to));
-    PyMem_Free(room);
+    PyMem_Free(row_counts);
     return work;
 }
 
@@ -537,7 +537,7 @@ static PyObject *group_barrier(PyObject *o, PyObject *unused) {
     (void)unused;
     tp_group *g = group_of(o);
     if (!g) return NULL;
-    set_place();
+    set_call_site();
     return begun(tp_dist_barrier(g));
 }
 

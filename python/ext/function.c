@@ -130,7 +130,7 @@ static bool run_backward(tp_function_call *call, void *context, tp_tensor *const
     return ok;
 }
 
-static int place_of(PyObject *o, tp_tensor *const *list, int n) {
+static int index_in(PyObject *o, tp_tensor *const *list, int n) {
     for (int i = 0; tpy_is_tensor(o) && i < n; i++)
         if (list[i] == tpy_unwrap(o)) return i;
     return -1;
@@ -151,7 +151,7 @@ static bool mark_all(tp_function_call *call, const pending *p) {
     if (nondiff && !tensors_only(nondiff, "non_differentiable")) return false;
     for (Py_ssize_t i = 0; dirty && i < PyTuple_GET_SIZE(dirty); i++) {
         PyObject *o = PyTuple_GET_ITEM(dirty, i);
-        int at = place_of(o, p->inputs, p->ninputs);
+        int at = index_in(o, p->inputs, p->ninputs);
         if (!tpy_is_tensor(o)) {
             PyErr_Format(PyExc_RuntimeError, "mark_dirty can only accept variables, but argument %zd is of type %s", i,
                          Py_TYPE(o)->tp_name);
@@ -171,7 +171,7 @@ static bool mark_all(tp_function_call *call, const pending *p) {
                          Py_TYPE(o)->tp_name);
             return false;
         }
-        int at = place_of(o, p->outputs, p->noutputs);
+        int at = index_in(o, p->outputs, p->noutputs);
         if (at >= 0) tp_function_mark_nondiff(call, at);
     }
     return true;
@@ -210,7 +210,7 @@ static bool is_dirty(PyObject *dirty, PyObject *o) {
 static bool check_returned(const pending *p, PyObject *saved, const char *what) {
     for (Py_ssize_t i = 0; saved && PyTuple_Check(saved) && i < PyTuple_GET_SIZE(saved); i++) {
         PyObject *o = PyTuple_GET_ITEM(saved, i);
-        if (place_of(o, p->inputs, p->ninputs) < 0 || place_of(o, p->outputs, p->noutputs) < 0) continue;
+        if (index_in(o, p->inputs, p->ninputs) < 0 || index_in(o, p->outputs, p->noutputs) < 0) continue;
         if (is_dirty(p->ctx->dirty, o)) continue;
         PyErr_Format(PyExc_RuntimeError,
                      "An input that has been returned as-is as output is being saved for %s. This is not supported if "

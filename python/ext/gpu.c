@@ -195,7 +195,7 @@ static PyObject *alloc(PyObject *module, PyObject *args) {
     void *block = tp_gpu_memory_alloc(device, bytes, (tp_stream *)(uintptr_t)stream);
     return block ? PyLong_FromVoidPtr(block) : tpy_raise();
 }
-static PyObject *give_back(PyObject *module, PyObject *address) {
+static PyObject *free_memory(PyObject *module, PyObject *address) {
     (void)module;
     void *block = PyLong_AsVoidPtr(address);
     return PyErr_Occurred() ? NULL : tpy_none_or_raise(tp_gpu_memory_free(block));
@@ -274,7 +274,7 @@ static PyObject *is_on(PyObject *module, PyObject *args) {
     int which = PyArg_ParseTuple(args, "s:_gpu_is_on", &name) ? switch_named(name) : -1;
     return which < 0 ? NULL : PyBool_FromLong(tp_gpu_is_on((tp_gpu_switch)which));
 }
-static PyObject *turn(PyObject *module, PyObject *args) {
+static PyObject *set_switch(PyObject *module, PyObject *args) {
     (void)module;
     const char *name;
     int on, which = PyArg_ParseTuple(args, "sp:_gpu_turn", &name, &on) ? switch_named(name) : -1;
@@ -376,11 +376,11 @@ static PyMethodDef functions[] = {{"_gpu_count", count, METH_O, NULL},
                                   {"_gpu_fraction", get_fraction, METH_VARARGS, NULL},
                                   {"_gpu_summary", summary, METH_VARARGS, NULL},
                                   {"_gpu_alloc", alloc, METH_VARARGS, NULL},
-                                  {"_gpu_free", give_back, METH_O, NULL},
+                                  {"_gpu_free", free_memory, METH_O, NULL},
                                   {"_gpu_snapshot", snapshot, METH_VARARGS, NULL},
                                   {"_gpu_memory_watch", watch_memory, METH_O, NULL},
                                   {"_gpu_is_on", is_on, METH_VARARGS, NULL},
-                                  {"_gpu_turn", turn, METH_VARARGS, NULL},
+                                  {"_gpu_turn", set_switch, METH_VARARGS, NULL},
                                   {"_gpu_libraries", list_gpu_libraries, METH_NOARGS, NULL},
                                   {"_pinned_trim", pinned_trim, METH_NOARGS, NULL},
                                   {"_record_stream", record_stream, METH_VARARGS, NULL},

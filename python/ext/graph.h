@@ -1,10 +1,11 @@
-/* What the files of captured calls share: guards.c and follow.c (what a call saw of the program's objects), shapes.c
- * (how arguments and results are made of tensors), captured_code.c (what Python code ran) and graph.c (the calls). */
+/* What the files of captured calls share: guards.c and follow_reads.c (what a call saw of the program's objects),
+ * argument_trees.c (how arguments and results are made of tensors), captured_code.c (what Python code ran) and graph.c
+ * (the calls). */
 #ifndef TPY_GRAPH_H
 #define TPY_GRAPH_H
 #include "tpy.h"
 
-/* ---- guards.c, follow.c ---- */
+/* ---- guards.c, follow_reads.c ---- */
 typedef struct tpy_guards tpy_guards;
 tpy_guards *tpy_guards_new(bool strict);         /* strict: what cannot be followed is refused */
 bool tpy_guards_add(tpy_guards *g, PyObject *o); /* o and all it leads to; false: an exception is set */
@@ -23,12 +24,13 @@ int tpy_guards_visit(const tpy_guards *g, visitproc visit, void *arg);
 bool tpy_same(PyObject *a, PyObject *b); /* the same object, or equal plain values */
 bool tpy_is_own_name(PyObject *name);    /* of a module of this package */
 
-/* ---- shapes.c: an object as a tree of containers whose leaves are tensors, by number, and other objects ---- */
+/* ---- argument_trees.c: an object as a tree of containers whose leaves are tensors, by number, and other objects ----
+ */
 typedef struct tpy_tree tpy_tree;
 typedef struct tpy_leaves { /* tensors, and lists and dicts, each once, in the order they are met; borrowed */
     tp_tensor **v;
     PyObject **boxes;
-    int64_t n, room, nboxes, boxes_room;
+    int64_t n, capacity, nboxes, boxes_capacity;
 } tpy_leaves;
 tpy_tree *tpy_tree_of(PyObject *o, tpy_leaves *leaves); /* NULL with an exception */
 bool tpy_tree_fits(const tpy_tree *tree, PyObject *o,
@@ -54,5 +56,5 @@ PyObject *tpy_classes_now(void);        /* a number that stands for those */
 void tpy_watch_drop(void);
 PyObject *
 tpy_where(void); /* "file.py:12", the program's own line that runs now; NULL without an exception if there is none */
-int tpy_proven_init(PyObject *module); /* proven.c */
+int tpy_proven_init(PyObject *module); /* proven_functions.c */
 #endif

@@ -4,7 +4,7 @@
  * Checking makes no objects: a few nanoseconds for each entry, and one where Python counts changes of a dict or a
  * class.
  *
- * What is watched is found by follow.c. */
+ * What is watched is found by follow_reads.c. */
 #include "guards.h"
 #include <math.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static void note_version(watch *w) {
 }
 
 /* ---- Reading what is there now ---- */
-static bool room_for(watch *w, Py_ssize_t n) { /* empty places for n items */
+static bool reserve_items(watch *w, Py_ssize_t n) { /* empty places for n items */
     for (Py_ssize_t i = 0; i < w->n; i++) Py_CLEAR(w->items[i]);
     PyObject **items = PyMem_Calloc((size_t)(n ? n : 1), sizeof *items);
     if (!items) {
@@ -48,7 +48,7 @@ static bool room_for(watch *w, Py_ssize_t n) { /* empty places for n items */
     return true;
 }
 
-static bool take_pairs(watch *w, PyObject *dict, Py_ssize_t before) { /* after what is there before */
+static bool record_pairs(watch *w, PyObject *dict, Py_ssize_t before) { /* after what is there before */
     PyObject *key, *value;
     Py_ssize_t at = 0, i = before;
     while (i + 1 < w->n && PyDict_Next(dict, &at, &key, &value)) {
@@ -58,10 +58,10 @@ static bool take_pairs(watch *w, PyObject *dict, Py_ssize_t before) { /* after w
     return true;
 }
 
-static bool take_sequence(watch *w, PyObject *sequence) { /* steals the sequence */
+static bool record_sequence(watch *w, PyObject *sequence) { /* steals the sequence */
     PyObject *list = sequence ? PySequence_Fast(sequence, "no items") : NULL;
     Py_XDECREF(sequence);
-    if (!list || !room_for(w, PySequence_Fast_GET_SIZE(list))) {
+    if (!list || !reserve_items(w, PySequence_Fast_GET_SIZE(list))) {
         Py_XDECREF(list);
         return false;
     }
@@ -77,14 +77,14 @@ static PyObject *name_of_class(const PyTypeObject *type, bool qualified) { /* bo
     return qualified ? ((const PyHeapTypeObject *)type)->ht_qualname : ((const PyHeapTypeObject *)type)->ht_name;
 }
 
-static bool take_class(watch *w) {
+static bool record_class(watch *w) {
     PyTypeObject *type = (PyTypeObject *)w->object;
-    if (!room_for(w, OF_CLASS + 2 * PyDict_GET_SIZE(type->tp_dict))) return false;
+    if (!reserve_items(w, OF_CLASS + 2 * PyDict_GET_SIZE(type->tp_dict))) return false;
     w->items[0] = Py_NewRef(type->tp_mro);
     w->items[1] = Py_NewRef((PyObject *)Py_TYPE(type));
     w->items[2] = Py_XNewRef(name_of_class(type, false));
     w->items[3] = Py_XNewRef(name_of_class(type, true));
-    return take_pairs(w, type->tp_dict, OF_CLASS);
+    return record_pairs(w, type->tp_dict, OF_CLASS);
 }
 
 static PyObject *dict_of(PyObject *o) { /* new; NULL without an exception: it has none */
@@ -93,7 +93,7 @@ static PyObject *dict_of(PyObject *o) { /* new; NULL without an exception: it ha
     return dict;
 }
 
-static bool take_tensor(watch *w) {
+static bool record_tensor(watch *w) {
     const tp_tensor *t = tpy_unwrap(w->object);
     int64_t ndim = tp_ndim(t), *layout = PyMem_Malloc((size_t)(2 * ndim + 1) * sizeof *layout);
     if (!layout) {
@@ -113,7 +113,7 @@ static bool take_tensor(watch *w) {
     w->hooked = tp_has_hooks(t);
     w->leaf = tp_is_leaf(t);
     w->marked = tp_is_conj(t) || tp_is_neg(t);
-    if (!room_for(w, 2)) return false;
+    if (!reserve_items(w, 2)) return false;
     w->items[0] = Py_NewRef((PyObject *)Py_TYPE(w->object));
     w->items[1] = Py_XNewRef(((tpy_tensor *)w->object)->dict);
     return true;
@@ -126,38 +126,38 @@ PyObject *tpy_annotations(PyObject *function) {
     return annotations;
 }
 
-static bool take_function(watch *w) {
+static bool record_function(watch *w) {
     const PyFunctionObject *f = (const PyFunctionObject *)w->object;
     PyObject *annotations = tpy_annotations(w->object);
-    if (!room_for(w, OF_FUNCTION + (annotations ? 2 * PyDict_GET_SIZE(annotations) : 0))) return false;
+    if (!reserve_items(w, OF_FUNCTION + (annotations ? 2 * PyDict_GET_SIZE(annotations) : 0))) return false;
     PyObject *const held[OF_FUNCTION] = {f->func_code, f->func_defaults, f->func_kwdefaults, f->func_dict,
                                          f->func_name, f->func_qualname, f->func_doc,        f->func_module};
     for (int i = 0; i < OF_FUNCTION; i++) w->items[i] = Py_XNewRef(held[i]);
-    return !annotations || take_pairs(w, annotations, OF_FUNCTION);
+    return !annotations || record_pairs(w, annotations, OF_FUNCTION);
 }
 
-static bool take(watch *w) {
+static bool record(watch *w) {
     bool ok = true;
     switch ((watch_kind)w->kind) {
-    case WATCH_DICT: ok = room_for(w, 2 * PyDict_GET_SIZE(w->object)) && take_pairs(w, w->object, 0); break;
-    case WATCH_LIST: ok = take_sequence(w, Py_NewRef(w->object)); break;
+    case WATCH_DICT: ok = reserve_items(w, 2 * PyDict_GET_SIZE(w->object)) && record_pairs(w, w->object, 0); break;
+    case WATCH_LIST: ok = record_sequence(w, Py_NewRef(w->object)); break;
     case WATCH_ORDER:
-    case WATCH_SET: ok = take_sequence(w, PySequence_List(w->object)); break;
+    case WATCH_SET: ok = record_sequence(w, PySequence_List(w->object)); break;
     case WATCH_CELL: Py_XSETREF(w->items[0], Py_XNewRef(PyCell_GET(w->object))); break;
     case WATCH_NAME: Py_XSETREF(w->items[1], Py_XNewRef(PyDict_GetItemWithError(w->object, w->items[0]))); break;
-    case WATCH_FUNCTION: ok = take_function(w); break;
+    case WATCH_FUNCTION: ok = record_function(w); break;
     case WATCH_SLOTS:
         for (Py_ssize_t i = 0; i < w->n; i += 2) {
             Py_XSETREF(w->items[i + 1], PyObject_GetAttr(w->object, w->items[i]));
             PyErr_Clear();
         }
         break;
-    case WATCH_TENSOR: ok = take_tensor(w); break;
+    case WATCH_TENSOR: ok = record_tensor(w); break;
     case WATCH_OBJECT:
         Py_XSETREF(w->items[0], Py_NewRef((PyObject *)Py_TYPE(w->object)));
         Py_XSETREF(w->items[1], dict_of(w->object));
         break;
-    case WATCH_CLASS: ok = take_class(w); break;
+    case WATCH_CLASS: ok = record_class(w); break;
     }
     note_version(w);
     return ok && !PyErr_Occurred();
@@ -170,15 +170,15 @@ static watch *new_watch(tpy_guards *g, watch_kind kind, PyObject *object, Py_ssi
         PyErr_NoMemory();
         return NULL;
     }
-    if (g->n == g->room) {
-        Py_ssize_t room = g->room ? 2 * g->room : 64;
-        watch *moved = PyMem_Realloc(g->watches, (size_t)room * sizeof *moved);
+    if (g->n == g->capacity) {
+        Py_ssize_t capacity = g->capacity ? 2 * g->capacity : 64;
+        watch *moved = PyMem_Realloc(g->watches, (size_t)capacity * sizeof *moved);
         if (!moved) {
             PyErr_NoMemory();
             return NULL;
         }
         g->watches = moved;
-        g->room = room;
+        g->capacity = capacity;
     }
     PyObject **items = PyMem_Calloc((size_t)(n ? n : 1), sizeof *items);
     if (!items) {
@@ -192,7 +192,7 @@ static watch *new_watch(tpy_guards *g, watch_kind kind, PyObject *object, Py_ssi
 
 static bool watch_whole(tpy_guards *g, watch_kind kind, PyObject *o, Py_ssize_t n) {
     watch *w = new_watch(g, kind, o, n);
-    return w && take(w);
+    return w && record(w);
 }
 
 bool tpy_watch_whole(tpy_guards *g, watch_kind kind, PyObject *o) {
@@ -202,13 +202,13 @@ bool tpy_watch_whole(tpy_guards *g, watch_kind kind, PyObject *o) {
 bool tpy_watch_name(tpy_guards *g, PyObject *dict, PyObject *name) {
     watch *w = new_watch(g, WATCH_NAME, dict, 2);
     if (w) w->items[0] = Py_NewRef(name);
-    return w && take(w);
+    return w && record(w);
 }
 
 bool tpy_watch_slots(tpy_guards *g, PyObject *o, PyObject *names) {
     watch *w = new_watch(g, WATCH_SLOTS, o, 2 * PyList_GET_SIZE(names));
     for (Py_ssize_t i = 0; w && i < PyList_GET_SIZE(names); i++) w->items[2 * i] = Py_NewRef(PyList_GET_ITEM(names, i));
-    return w && take(w);
+    return w && record(w);
 }
 
 bool tpy_guards_refuse(tpy_guards *g, const char *format, ...) {
@@ -411,7 +411,7 @@ const char *tpy_guards_refusal(const tpy_guards *g) {
 /* ---- One set of guards before a call and one made after it ---- */
 bool tpy_guards_refresh(tpy_guards *g) {
     for (Py_ssize_t i = 0; i < g->n; i++)
-        if (!take(&g->watches[i])) return false;
+        if (!record(&g->watches[i])) return false;
     return true;
 }
 

@@ -1,5 +1,5 @@
-/* What the files of guards share: guards.c keeps and checks what was seen, follow.c finds what a call may see, proven.c
- * knows which objects can be followed, and bytecode.c what a function's code reads. */
+/* What the files of guards share: guards.c keeps and checks what was seen, follow_reads.c finds what a call may see,
+ * proven_functions.c knows which objects can be followed, and bytecode.c what a function's code reads. */
 #ifndef TPY_GUARDS_H
 #define TPY_GUARDS_H
 #include "graph.h"
@@ -33,7 +33,7 @@ typedef struct watch {
 
 struct tpy_guards {
     watch *watches;
-    Py_ssize_t n, room;
+    Py_ssize_t n, capacity;
     PyObject *seen; /* while it is made: addresses of what was walked */
     bool full;
     char refusal[200];              /* why not all can be watched; "": it can */
@@ -63,7 +63,7 @@ bool tpy_guards_refuse(tpy_guards *g, const char *format, ...)
     __attribute__((format(printf, 2,
                           3))); /* false with an exception; true, and nothing is done, where it does not matter */
 
-/* ---- follow.c ---- */
+/* ---- follow_reads.c ---- */
 bool tpy_follow(tpy_guards *g, PyObject *o);
 bool tpy_follow_module_name(tpy_guards *g, PyObject *module, PyObject *name,
                             PyObject **found); /* an attribute that is read of it; found: borrowed or NULL */
@@ -75,7 +75,7 @@ bool tpy_code_names(tpy_guards *g, PyObject *code, PyObject *globals,
 bool tpy_code_reads(tpy_guards *g, PyObject *code, PyObject *globals,
                     PyObject *ran); /* watches the globals that it reads, and what it reads of modules among them */
 
-/* ---- proven.c: what is known of objects and functions that are not Python's own code ---- */
+/* ---- proven_functions.c: what is known of objects and functions that are not Python's own code ---- */
 bool tpy_is_python_class(PyTypeObject *type); /* made by a class statement, not by C */
 bool tpy_is_own_type(PyTypeObject *type);
 bool tpy_type_is_proven(PyTypeObject *type); /* calling it makes an object of its arguments alone */

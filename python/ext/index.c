@@ -77,8 +77,8 @@ static bool step_slice(walk *w, PyObject *key) {
 
 static bool step_none(walk *w) { return become(w, tp_unsqueeze(w->view, w->dim)) && pass(w, 1); }
 
-static bool take_entry(walk *w, tp_tensor *entry,
-                       int64_t dims) { /* takes the entry over, which indexes that many dims */
+static bool append_entry(walk *w, tp_tensor *entry,
+                         int64_t dims) { /* takes the entry over, which indexes that many dims */
     if (!entry) {
         tpy_raise();
         return false;
@@ -99,7 +99,7 @@ static bool step_truth(walk *w, bool keep) {
     static const int64_t zero = 0;
     int64_t n = keep;
     return become(w, tp_unsqueeze(w->view, w->dim)) &&
-           take_entry(w, tpy_own(tp_from_data(&zero, TP_INT64, tp_ints_view(&n, 1))), 1);
+           append_entry(w, tpy_own(tp_from_data(&zero, TP_INT64, tp_ints_view(&n, 1))), 1);
 }
 
 static bool step_tensor(walk *w, tp_tensor *t) { /* integers or a mask; not of no dimensions, which are numbers */
@@ -127,7 +127,7 @@ static bool step_tensor(walk *w, tp_tensor *t) { /* integers or a mask; not of n
         return false;
     }
     w->real += mask ? shape.n : 1;
-    return take_entry(w, tpy_own(tp_to(t, .dtype = mask ? TP_BOOL : TP_INT64)), mask ? shape.n : 1);
+    return append_entry(w, tpy_own(tp_to(t, .dtype = mask ? TP_BOOL : TP_INT64)), mask ? shape.n : 1);
 }
 
 /* ---- Keys ---- */
@@ -365,7 +365,7 @@ static tp_tensor *lone_mask(const walk *w) {
     return own.n == ndim ? tp_retain(w->entries[0]) : tpy_own(tp_reshape(w->entries[0], tp_ints_view(shape, ndim)));
 }
 
-static bool write_picks(walk *w, tp_tensor *value) {
+static bool write_indexed(walk *w, tp_tensor *value) {
     tp_tensor *mask = tp_ndim(value) == 0 ? lone_mask(w) : NULL, *done = NULL;
     if (mask) {
         TPY_HEAVY(tp_numel(w->view), done = tp_masked_fill_tensor_(w->view, mask, value));
@@ -411,7 +411,7 @@ static bool write_number(walk *w, tp_scalar number) {
         return done;
     }
     tp_tensor *value = tpy_own(tp_scalar_tensor_of(number, dtype));
-    bool ok = value && write_picks(w, value);
+    bool ok = value && write_indexed(w, value);
     tp_release(value);
     return ok;
 }
@@ -437,7 +437,7 @@ int tpy_set_item(PyObject *self, PyObject *key, PyObject *value) {
     tp_scalar number;
     bool ok = walk_key(&w, key);
     if (ok && tpy_is_tensor(value))
-        ok = w.picks ? write_picks(&w, tpy_unwrap(value)) : write_view(w.view, tpy_unwrap(value));
+        ok = w.picks ? write_indexed(&w, tpy_unwrap(value)) : write_view(w.view, tpy_unwrap(value));
     else if (ok) {
         int fits = assignable(value, &number);
         if (!fits)

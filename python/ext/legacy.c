@@ -97,12 +97,13 @@ PyObject *tpy_tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
 /* _legacy_tensor(dtype, device, arguments, keywords): what torch.cuda.FloatTensor(...) calls. */
 static PyObject *legacy_tensor(PyObject *module, PyObject *given) {
     (void)module;
-    PyObject *kind, *place, *args, *kwargs;
+    PyObject *kind, *device_object, *args, *kwargs;
     tp_dtype dtype;
     tp_device device = tp_no_device();
-    if (!PyArg_ParseTuple(given, "OOO!O!:_legacy_tensor", &kind, &place, &PyTuple_Type, &args, &PyDict_Type, &kwargs))
+    if (!PyArg_ParseTuple(given, "OOO!O!:_legacy_tensor", &kind, &device_object, &PyTuple_Type, &args, &PyDict_Type,
+                          &kwargs))
         return NULL;
-    if (tpy_fit_dtype(kind, &dtype) <= 0 || tpy_fit_device(place, &device) <= 0)
+    if (tpy_fit_dtype(kind, &dtype) <= 0 || tpy_fit_device(device_object, &device) <= 0)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "_legacy_tensor() takes a dtype and a device");
     tp_tensor *t = make(args, kwargs, dtype, device, false);
     return t ? tpy_wrap(t) : NULL;
@@ -115,21 +116,21 @@ static PyObject *tensor_new(PyObject *self, PyObject *args, PyObject *kwargs) {
 
 static PyObject *tensor_new_tensor(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"data", "dtype", "device", "requires_grad", "layout", "pin_memory", NULL};
-    PyObject *data, *kind = Py_None, *place = Py_None, *layout;
+    PyObject *data, *kind = Py_None, *device_object = Py_None, *layout;
     int requires_grad = 0, pin = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpOp:new_tensor", names, &data, &kind, &place, &requires_grad,
-                                     &layout, &pin))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpOp:new_tensor", names, &data, &kind, &device_object,
+                                     &requires_grad, &layout, &pin))
         return NULL;
     tp_dtype dtype = tp_dtype_of(tpy_unwrap(self));
     tp_device device = tp_device_of(tpy_unwrap(self));
     if (kind != Py_None && tpy_fit_dtype(kind, &dtype) <= 0)
         return PyErr_Format(PyExc_TypeError, "new_tensor(): argument 'dtype' must be torch.dtype, not %s",
                             Py_TYPE(kind)->tp_name);
-    if (place != Py_None && tpy_fit_device(place, &device) <= 0)
+    if (device_object != Py_None && tpy_fit_device(device_object, &device) <= 0)
         return PyErr_Occurred()
                    ? NULL
                    : PyErr_Format(PyExc_TypeError, "new_tensor(): argument 'device' must be torch.device, not %s",
-                                  Py_TYPE(place)->tp_name);
+                                  Py_TYPE(device_object)->tp_name);
     if (tpy_is_tensor(data) && tpy_warn_copy_construct() < 0) return NULL;
     tp_tensor *t = tpy_tensor_of(data, dtype, device);
     if (t && pin) t = tpy_pinned(t);
@@ -185,7 +186,7 @@ static PyObject *make_wrapper(PyObject *module, PyObject *args) {
                           &requires_grad))
         return NULL;
     PyObject *made = wrap_subclass(cls, data, requires_grad);
-    if (made) ((tpy_tensor *)made)->place = Py_NewRef(device);
+    if (made) ((tpy_tensor *)made)->claimed_device = Py_NewRef(device);
     return made;
 }
 
@@ -205,9 +206,9 @@ static PyObject *swap_tensors(PyObject *module, PyObject *args) {
     tpy_change_begin(); /* a call may rely on the object to keep its tensor alive */
     tpy_tensor *one = (tpy_tensor *)a, *two = (tpy_tensor *)b, before = *one;
     one->t = two->t;
-    one->place = two->place;
+    one->claimed_device = two->claimed_device;
     two->t = before.t;
-    two->place = before.place;
+    two->claimed_device = before.claimed_device;
     tp_set_binding(one->t, one, NULL);
     tp_set_binding(two->t, two, NULL);
     tpy_change_end();

@@ -39,9 +39,9 @@ typedef tp_tensor *decoder(const tp_tensor *, const tp_decode_options *);
 static PyObject *decode(PyObject *args, decoder *function) { /* (bytes, mode, apply_exif_orientation) */
     tp_tensor *bytes, *image;
     long long mode;
-    int turn;
-    if (!PyArg_ParseTuple(args, "O&Lp:decode_image", to_tensor, &bytes, &mode, &turn)) return NULL;
-    tp_decode_options options = {.size = sizeof options, .mode = mode, .apply_exif_orientation = turn};
+    int orients;
+    if (!PyArg_ParseTuple(args, "O&Lp:decode_image", to_tensor, &bytes, &mode, &orients)) return NULL;
+    tp_decode_options options = {.size = sizeof options, .mode = mode, .apply_exif_orientation = orients};
     TPY_READING(image = function(bytes, &options));
     return wrapped(image);
 }

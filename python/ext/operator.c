@@ -187,7 +187,7 @@ static int fit_extra(const overload *o, PyObject *key, PyObject *value, extras *
 }
 
 static int fit_rest(PyObject *const *args, Py_ssize_t n, tp_value *v, tpy_frame *f) { /* x.view(2, 3) */
-    int64_t *list = tpy_frame_room(f, (size_t)n * sizeof *list);
+    int64_t *list = tpy_frame_alloc(f, (size_t)n * sizeof *list);
     if (!list) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
         int fits = f->exact && tpy_is_tensor(args[i]) ? 0 : tpy_fit_int(args[i], &list[i]);
@@ -211,10 +211,10 @@ static int fit_overload(const tpy_operator *self, const overload *o, PyObject *c
     uint32_t given = 0;
     f->used = 0;
     Py_ssize_t i = 0;
-    for (int place = 0; i < n; place++, i++) {
-        int k = place;
+    for (int position = 0; i < n; position++, i++) {
+        int k = position;
         if (self->method && o->self)
-            k = place == 0 ? o->self : place <= o->self ? place - 1 : place; /* x.where(condition, y) */
+            k = position == 0 ? o->self : position <= o->self ? position - 1 : position; /* x.where(condition, y) */
         if (k >= o->nargs || o->args[k].keyword_only) {
             *m = (misfit){.why = MISFIT_COUNT};
             return 0;
@@ -616,9 +616,9 @@ static PyObject *bound_arguments(const tpy_operator *self, const overload *o, Py
                                  PyObject *kwnames) {
     PyObject *given = PyDict_New();
     Py_ssize_t i = 0;
-    for (int place = 0; given && i < n; place++, i++) {
-        int k = place;
-        if (self->method && o->self) k = place == 0 ? o->self : place <= o->self ? place - 1 : place;
+    for (int position = 0; given && i < n; position++, i++) {
+        int k = position;
+        if (self->method && o->self) k = position == 0 ? o->self : position <= o->self ? position - 1 : position;
         const tpy_argument *a = &o->args[k];
         bool rest = a->takes_rest && i + 1 < n && !PyTuple_Check(args[i]) && !PyList_Check(args[i]);
         PyObject *value = rest ? PyTuple_New(n - i) : Py_NewRef(args[i]);
@@ -928,7 +928,24 @@ static PyObject *operator_facts(PyObject *module, PyObject *name) {
                          op->along, "parts", op->parts, "shape_from",
                          op->shape_from < 0 ? NULL : op->args[op->shape_from].name);
 }
+/* {name: the operator's that it stands for}, for all names that are others' aliases; overloads share their entry. */
+static PyObject *operator_aliases(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    PyObject *found = PyDict_New();
+    for (int64_t i = 0; found && i < tp_operator_count(); i++) {
+        const tp_operator *op = tp_operator_at(i);
+        if (!op->alias) continue;
+        PyObject *name = PyUnicode_FromStringAndSize(op->name, (Py_ssize_t)strcspn(op->name, ".")),
+                 *of = PyUnicode_FromStringAndSize(op->alias, (Py_ssize_t)strcspn(op->alias, "."));
+        if (!name || !of || PyDict_SetItem(found, name, of) < 0) Py_CLEAR(found);
+        Py_XDECREF(name);
+        Py_XDECREF(of);
+    }
+    return found;
+}
 static PyMethodDef namespace_functions[] = {
+    {"_operator_aliases", operator_aliases, METH_NOARGS, NULL},
     {"_operator_facts", operator_facts, METH_O, NULL},
     {"_operator_kind", operator_kind, METH_O, NULL},
     {"_operator_draws", operator_draws, METH_O, NULL},

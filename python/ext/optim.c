@@ -114,7 +114,7 @@ static void drop(gathered *g, int64_t nstates) {
     Py_XDECREF(g->params);
 }
 
-static int make_room(gathered *g, int64_t nstates) {
+static int reserve(gathered *g, int64_t nstates) {
     size_t n = (size_t)g->n, entries = n * (3 + 2 * (size_t)nstates);
     void **at = PyMem_Calloc(entries + 1, sizeof(void *));
     g->memory = at;
@@ -160,7 +160,7 @@ static int gather(const optimiser *o, PyObject *group, PyObject *state, gathered
     if (!g->params) return -1;
     g->n = PySequence_Fast_GET_SIZE(g->params);
     const int64_t nstates = o->kind->nstates;
-    if (make_room(g, nstates) < 0) return -1;
+    if (reserve(g, nstates) < 0) return -1;
     for (Py_ssize_t i = 0; i < g->n; i++) {
         PyObject *p = PySequence_Fast_GET_ITEM(g->params, i);
         if (!tpy_is_tensor(p)) {
@@ -226,7 +226,7 @@ static int step_groups(const optimiser *o, PyObject *groups, PyObject *state, bo
     return bad;
 }
 
-static int take_step(const optimiser *o, PyObject *list, PyObject *state, bool start) {
+static int run_step(const optimiser *o, PyObject *list, PyObject *state, bool start) {
     const size_t groups = (size_t)PyList_GET_SIZE(list),
                  bytes = sizeof(gathered) + sizeof(tp_update_group) + VALUES * sizeof(double);
     gathered *g = PyMem_Calloc(groups + 1, bytes);
@@ -255,7 +255,7 @@ static bool step_again(void *context) {
     snprintf(name, sizeof name, "Optimizer.step#%s.step", o->kind->name);
     int64_t range = s->captured ? tp_range_begin(name) : -1;
     s->captured = true;
-    bool ok = PyList_Check(s->groups) && take_step(o, s->groups, s->state, false) == 0;
+    bool ok = PyList_Check(s->groups) && run_step(o, s->groups, s->state, false) == 0;
     tp_range_end(range);
     PyGILState_Release(gil);
     return ok;
@@ -287,7 +287,7 @@ static PyObject *optimiser_step(PyObject *module, PyObject *const *args, Py_ssiz
         ok = tp_capture_call(step_again, drop_step, s);
         if (!ok && !PyErr_Occurred()) return tpy_raise();
     } else
-        ok = take_step(o, args[1], args[2], start) == 0;
+        ok = run_step(o, args[1], args[2], start) == 0;
     if (!ok) return NULL;
     Py_RETURN_NONE;
 }
@@ -347,9 +347,9 @@ static int get_tensor(PyObject *o, tp_tensor **out) {
     return 0;
 }
 
-/* Fills the memory from the dict's lists, n long; `room` is for 2 n tensors and n numbers. */
-static int load_lists(PyObject *dict, Py_ssize_t n, tp_lbfgs_state *s, void *room) {
-    tp_tensor **dirs = room, **steps = dirs + n;
+/* Fills the memory from the dict's lists, n long; `scratch` has space for 2 n tensors and n numbers. */
+static int load_lists(PyObject *dict, Py_ssize_t n, tp_lbfgs_state *s, void *scratch) {
+    tp_tensor **dirs = scratch, **steps = dirs + n;
     double *ro = (double *)(steps + n);
     PyObject *d = PyDict_GetItemString(dict, "old_dirs"), *t = PyDict_GetItemString(dict, "old_stps"),
              *r = PyDict_GetItemString(dict, "ro");
@@ -381,17 +381,17 @@ static int load_memory(PyObject *dict, tp_lbfgs_memory *memory) {
     s.n_iter = (int64_t)iterations;
     PyObject *dirs = PyDict_GetItemString(dict, "old_dirs");
     Py_ssize_t n = dirs && PyList_Check(dirs) ? PyList_GET_SIZE(dirs) : 0;
-    void *room = PyMem_Calloc((size_t)n + 1, 2 * sizeof(tp_tensor *) + sizeof(double));
-    if (!room) {
+    void *scratch = PyMem_Calloc((size_t)n + 1, 2 * sizeof(tp_tensor *) + sizeof(double));
+    if (!scratch) {
         PyErr_NoMemory();
         return -1;
     }
-    int bad = n ? load_lists(dict, n, &s, room) : 0;
+    int bad = n ? load_lists(dict, n, &s, scratch) : 0;
     if (!bad && !tp_lbfgs_set(memory, &s)) {
         tpy_raise();
         bad = -1;
     }
-    PyMem_Free(room);
+    PyMem_Free(scratch);
     return bad;
 }
 

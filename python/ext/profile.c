@@ -5,7 +5,7 @@
 
 /* The Python stack where an event begins, by a function of the package's. Whatever goes wrong in it, the event goes on
  * without. */
-static void *take_note(void *context) {
+static void *make_note(void *context) {
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
@@ -34,7 +34,7 @@ static PyObject *start(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "pO|p:_profile_start", &shapes, &note, &devices)) return NULL;
     tp_profile_options options = {.size = sizeof options, .shapes = shapes, .devices = devices};
     if (note != Py_None) {
-        options.note = take_note;
+        options.note = make_note;
         options.drop_note = drop_note;
         options.context = note;
     }
@@ -82,9 +82,10 @@ static PyObject *event_object(const tp_profile *p, int64_t i) {
         Py_XDECREF(input);
     }
     if (!inputs) return NULL;
-    return Py_BuildValue("(sLLLLLLNOL)", e->name, (long long)e->kind, (long long)e->parent, (long long)e->start,
+    return Py_BuildValue("(sLLLLLLNOLL)", e->name, (long long)e->kind, (long long)e->parent, (long long)e->start,
                          (long long)e->end, (long long)e->sequence, (long long)e->bytes, inputs,
-                         e->note ? (PyObject *)e->note : Py_None, (long long)e->device_bytes);
+                         e->note ? (PyObject *)e->note : Py_None, (long long)e->device_bytes,
+                         (long long)e->multiply_adds);
 }
 
 static PyObject *activity_object(const tp_profile *p, int64_t i) {

@@ -133,7 +133,8 @@ static PyMethodDef generator_methods[] = {
     {"get_offset", generator_get_offset, METH_NOARGS, "A device generator's place in its stream."},
     {"set_offset", generator_set_offset, METH_O, "Goes to a place in the stream."},
     {0}};
-static PyGetSetDef generator_properties[] = {{"device", generator_device, NULL, NULL, NULL}, {0}};
+static PyGetSetDef generator_properties[] = {{"device", generator_device, NULL, "The device that it draws for.", NULL},
+                                             {0}};
 static PyType_Slot generator_slots[] = {{Py_tp_new, generator_new},
                                         {Py_tp_dealloc, generator_dealloc},
                                         {Py_tp_methods, generator_methods},

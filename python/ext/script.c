@@ -196,18 +196,18 @@ static PyObject *object_call(PyObject *self, PyObject *args) { /* (method, args,
     if (!PyArg_ParseTuple(args, "sO!O!", &method, &PyTuple_Type, &given, &PyDict_Type, &named)) return NULL;
     PyObject *names = PyDict_Keys(named), *values = PyDict_Values(named);
     Py_ssize_t n = PyTuple_GET_SIZE(given), m = PyDict_GET_SIZE(named);
-    tp_ivalue **by_place = names && values ? all_from(given, 0) : NULL,
-              **by_name = by_place ? all_from(values, 0) : NULL;
+    tp_ivalue **by_position = names && values ? all_from(given, 0) : NULL,
+              **by_name = by_position ? all_from(values, 0) : NULL;
     const char **words = by_name ? PyMem_Calloc((size_t)m + 1, sizeof *words) : NULL;
     PyObject *result = NULL;
     bool fine = words != NULL;
     for (Py_ssize_t i = 0; fine && i < m; i++) fine = (words[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(names, i)));
     if (fine) {
         tp_ivalue *made;
-        TPY_READING(made = tp_script_call(held(self), method, n, by_place, m, words, by_name));
+        TPY_READING(made = tp_script_call(held(self), method, n, by_position, m, words, by_name));
         result = to_python(made);
     }
-    if (by_place) release_all(by_place, n);
+    if (by_position) release_all(by_position, n);
     if (by_name) release_all(by_name, m);
     PyMem_Free(words);
     Py_XDECREF(names);

@@ -111,17 +111,17 @@ static tp_tensor *copy_of(tp_storage *s, tp_device device) {
 }
 static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"size", "device", NULL};
-    PyObject *given = NULL, *place = Py_None;
+    PyObject *given = NULL, *device_object = Py_None;
     tp_device device = {TP_CPU, 0};
     if (type == storage_base)
         return PyErr_Format(PyExc_RuntimeError,
                             "Cannot directly construct StorageBase; subclass it and then construct that");
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:UntypedStorage", names, &given, &place)) return NULL;
-    if (place != Py_None && tpy_fit_device(place, &device) <= 0)
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:UntypedStorage", names, &given, &device_object)) return NULL;
+    if (device_object != Py_None && tpy_fit_device(device_object, &device) <= 0)
         return PyErr_Occurred()
                    ? NULL
                    : PyErr_Format(PyExc_TypeError, "UntypedStorage(): argument 'device' must be torch.device, not %s",
-                                  Py_TYPE(place)->tp_name);
+                                  Py_TYPE(device_object)->tp_name);
     int64_t n = 0;
     int fits = given ? tpy_fit_int(given, &n) : 1;
     if (fits < 0) return NULL;

@@ -22,34 +22,34 @@ static PyObject *stream_current(PyObject *module, PyObject *args) {
     return tpy_gpu_device(args, ":_stream_current", &device) ? address_of(tp_stream_current(device)) : NULL;
 }
 
-typedef struct place { /* (type, index, stream) */
+typedef struct stream_key { /* (type, index, stream) */
     tp_device device;
     unsigned long long stream;
-} place;
-static bool read_place(PyObject *args, place *p) { return tpy_gpu_device(args, "K", &p->device, &p->stream); }
+} stream_key;
+static bool read_stream_key(PyObject *args, stream_key *p) { return tpy_gpu_device(args, "K", &p->device, &p->stream); }
 
 static PyObject *stream_set_current(PyObject *module, PyObject *args) {
     (void)module;
-    place p;
-    return read_place(args, &p) ? tpy_none_or_raise(tp_stream_set_current(p.device, stream_at(p.stream))) : NULL;
+    stream_key p;
+    return read_stream_key(args, &p) ? tpy_none_or_raise(tp_stream_set_current(p.device, stream_at(p.stream))) : NULL;
 }
 static PyObject *stream_priority(PyObject *module, PyObject *args) {
     (void)module;
-    place p;
-    return read_place(args, &p) ? PyLong_FromLong(tp_stream_priority(p.device, stream_at(p.stream))) : NULL;
+    stream_key p;
+    return read_stream_key(args, &p) ? PyLong_FromLong(tp_stream_priority(p.device, stream_at(p.stream))) : NULL;
 }
 static PyObject *stream_synchronize(PyObject *module, PyObject *args) {
     (void)module;
-    place p;
+    stream_key p;
     bool ok;
-    if (!read_place(args, &p)) return NULL;
+    if (!read_stream_key(args, &p)) return NULL;
     TPY_UNLOCKED(ok = tp_stream_synchronize(p.device, stream_at(p.stream)));
     return tpy_none_or_raise(ok);
 }
 static PyObject *stream_query(PyObject *module, PyObject *args) {
     (void)module;
-    place p;
-    return read_place(args, &p) ? answer(tp_stream_query(p.device, stream_at(p.stream))) : NULL;
+    stream_key p;
+    return read_stream_key(args, &p) ? answer(tp_stream_query(p.device, stream_at(p.stream))) : NULL;
 }
 /* (type, index, stream, index of the other, the other) */
 static PyObject *stream_wait(PyObject *module, PyObject *args) {
@@ -96,14 +96,15 @@ static void mark_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 static PyObject *mark_record(PyObject *self, PyObject *args) {
-    place p;
-    return read_place(args, &p) ? tpy_none_or_raise(tp_mark_record(mark_of(self), p.device, stream_at(p.stream)))
-                                : NULL;
+    stream_key p;
+    return read_stream_key(args, &p) ? tpy_none_or_raise(tp_mark_record(mark_of(self), p.device, stream_at(p.stream)))
+                                     : NULL;
 }
 static PyObject *mark_hold(PyObject *self, PyObject *args) { /* the stream waits for it */
-    place p;
-    return read_place(args, &p) ? tpy_none_or_raise(tp_stream_wait_mark(p.device, stream_at(p.stream), mark_of(self)))
-                                : NULL;
+    stream_key p;
+    return read_stream_key(args, &p)
+               ? tpy_none_or_raise(tp_stream_wait_mark(p.device, stream_at(p.stream), mark_of(self)))
+               : NULL;
 }
 static PyObject *mark_query(PyObject *self, PyObject *unused) {
     (void)unused;

@@ -149,7 +149,7 @@ static PyObject *summary_mesh(PyObject *module, PyObject *args) {
 /* ---- Hyperparameters, charts, graphs: lists of tuples ---- */
 
 /* Memory for what a call points at, freed with the object. */
-static void *room(PyObject *keep, Py_ssize_t n, size_t size) {
+static void *kept_memory(PyObject *keep, Py_ssize_t n, size_t size) {
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, n * (Py_ssize_t)size);
     void *block = bytes ? memset(PyBytes_AS_STRING(bytes), 0, (size_t)n * size) : NULL;
     if (bytes && PyList_Append(keep, bytes) < 0) block = NULL;
@@ -158,7 +158,7 @@ static void *room(PyObject *keep, Py_ssize_t n, size_t size) {
 }
 static const char **texts(PyObject *keep, PyObject *list) {
     Py_ssize_t n = PyList_Size(list);
-    const char **v = n < 0 ? NULL : room(keep, n, sizeof *v);
+    const char **v = n < 0 ? NULL : kept_memory(keep, n, sizeof *v);
     for (Py_ssize_t i = 0; v && i < n; i++)
         if (!(v[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(list, i)))) return NULL;
     return v;
@@ -176,7 +176,7 @@ static bool hparam(PyObject *keep, PyObject *item, tp_hparam *out) { /* (name, v
     if (!PyArg_ParseTuple(item, "sOO!", &out->name, &value, &PyList_Type, &choices) || !setting(value, &out->value))
         return false;
     out->nchoices = PyList_GET_SIZE(choices);
-    tp_setting *v = room(keep, out->nchoices, sizeof *v);
+    tp_setting *v = kept_memory(keep, out->nchoices, sizeof *v);
     for (int64_t i = 0; v && i < out->nchoices; i++)
         if (!setting(PyList_GET_ITEM(choices, i), &v[i])) return false;
     out->choices = v;
@@ -188,7 +188,7 @@ static PyObject *summary_hparams(PyObject *module, PyObject *args) { /* part, [h
     PyObject *list, *metrics, *result = NULL, *keep = PyList_New(0);
     if (!keep || !PyArg_ParseTuple(args, "iO!O!:hparams", &part, &PyList_Type, &list, &PyList_Type, &metrics))
         goto done;
-    tp_hparam *hparams = room(keep, PyList_GET_SIZE(list), sizeof *hparams);
+    tp_hparam *hparams = kept_memory(keep, PyList_GET_SIZE(list), sizeof *hparams);
     const char **tags = texts(keep, metrics);
     bool ok = hparams && tags;
     for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(list); i++)
@@ -204,7 +204,7 @@ static PyObject *summary_custom_scalars(PyObject *module, PyObject *list) { /* [
     (void)module;
     PyObject *tags, *result = NULL, *keep = PyList_New(0);
     Py_ssize_t n = PyList_Size(list);
-    tp_chart *charts = keep && n >= 0 ? room(keep, n, sizeof *charts) : NULL;
+    tp_chart *charts = keep && n >= 0 ? kept_memory(keep, n, sizeof *charts) : NULL;
     bool ok = charts != NULL;
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         int margin;
@@ -222,13 +222,13 @@ static PyObject *summary_custom_scalars(PyObject *module, PyObject *list) { /* [
 }
 
 static bool shapes(PyObject *keep, PyObject *list, tp_graph_node *node) { /* a list of tuples of integers */
-    tp_ints *v = room(keep, PyList_GET_SIZE(list), sizeof *v);
+    tp_ints *v = kept_memory(keep, PyList_GET_SIZE(list), sizeof *v);
     node->nshapes = PyList_GET_SIZE(list);
     node->shapes = v;
     for (int64_t i = 0; v && i < node->nshapes; i++) {
         PyObject *shape = PyList_GET_ITEM(list, i);
         Py_ssize_t n = PyTuple_Size(shape);
-        int64_t *sizes = n < 0 ? NULL : room(keep, n, sizeof *sizes);
+        int64_t *sizes = n < 0 ? NULL : kept_memory(keep, n, sizeof *sizes);
         if (!sizes) return false;
         for (Py_ssize_t d = 0; d < n; d++) sizes[d] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, d));
         v[i] = tp_ints_view(sizes, n);

@@ -108,7 +108,7 @@ static void tensor_dealloc(PyObject *o) {
     PyObject_GC_UnTrack(o);
     if (self->weakrefs) PyObject_ClearWeakRefs(o);
     Py_CLEAR(self->dict);
-    Py_CLEAR(self->place);
+    Py_CLEAR(self->claimed_device);
     if (self->t) {
         if (tp_binding(self->t) == o) tp_set_binding(self->t, NULL, NULL);
         tp_release(self->t);
@@ -175,8 +175,8 @@ static PyObject *tensor_format(PyObject *o, PyObject *args) {
 /* ---- What a tensor is ---- */
 /* A wrapper's is the one it was given; its own memory is nowhere. */
 static tp_device device_of(PyObject *o) {
-    PyObject *place = ((tpy_tensor *)o)->place;
-    return place ? ((tpy_device *)place)->device : tp_device_of(tpy_unwrap(o));
+    PyObject *claimed = ((tpy_tensor *)o)->claimed_device;
+    return claimed ? ((tpy_device *)claimed)->device : tp_device_of(tpy_unwrap(o));
 }
 #define PROPERTY(name, answer)                               \
     static PyObject *get_##name(PyObject *o, void *unused) { \
@@ -207,7 +207,7 @@ PROPERTY(false, Py_NewRef(Py_False))
 static PyObject *by_name(PyObject *o, void *name) { /* T, mT, H, mH, real, imag: operators of the table */
     return tpy_call_name(name, &o, 1, NULL);
 }
-static PyObject *get_turned(PyObject *o, void *name) {
+static PyObject *get_transpose(PyObject *o, void *name) {
     static bool told; /* under the interpreter's lock */
     int64_t ndim = tp_ndim(tpy_unwrap(o));
     if (ndim != 2 && ndim != 0 && !told) {
@@ -245,33 +245,35 @@ static int set_requires_grad(PyObject *o, PyObject *value, void *unused) {
     return 0;
 }
 
-PyGetSetDef tpy_tensor_properties[] = {{"shape", get_shape, NULL, "The sizes, a torch.Size.", NULL},
-                                       {"dtype", get_dtype, NULL, NULL, NULL},
-                                       {"device", get_device, NULL, NULL, NULL},
-                                       {"ndim", get_ndim, NULL, NULL, NULL},
-                                       {"itemsize", get_itemsize, NULL, NULL, NULL},
-                                       {"nbytes", get_nbytes, NULL, NULL, NULL},
-                                       {"is_leaf", get_is_leaf, NULL, NULL, NULL},
-                                       {"requires_grad", get_requires_grad, set_requires_grad, NULL, NULL},
-                                       {"_version", get_version, NULL, NULL, NULL},
-                                       {"is_cuda", get_is_cuda, NULL, NULL, NULL},
-                                       {"is_cpu", get_is_cpu, NULL, NULL, NULL},
-                                       {"is_xpu", get_is_xpu, NULL, NULL, NULL},
-                                       {"is_sparse", get_false, NULL, NULL, NULL},
-                                       {"is_sparse_csr", get_false, NULL, NULL, NULL},
-                                       {"is_quantized", get_false, NULL, NULL, NULL},
-                                       {"is_meta", get_is_meta, NULL, NULL, NULL},
-                                       {"is_mkldnn", get_false, NULL, NULL, NULL},
-                                       {"is_mps", get_false, NULL, NULL, NULL},
-                                       {"is_nested", get_false, NULL, NULL, NULL},
-                                       {"T", get_turned, NULL, NULL, "T"},
-                                       {"real", by_name, set_by_name, NULL, "real"},
-                                       {"imag", by_name, set_by_name, NULL, "imag"},
-                                       {"mT", by_name, NULL, NULL, "mT"},
-                                       {"H", by_name, NULL, NULL, "H"},
-                                       {"mH", by_name, NULL, NULL, "mH"},
-                                       {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
-                                       {0}};
+PyGetSetDef tpy_tensor_properties[] = {
+    {"shape", get_shape, NULL, "The sizes, a torch.Size.", NULL},
+    {"dtype", get_dtype, NULL, "The type of the elements, a torch.dtype.", NULL},
+    {"device", get_device, NULL, "Where the elements are, a torch.device.", NULL},
+    {"ndim", get_ndim, NULL, "The number of dims.", NULL},
+    {"itemsize", get_itemsize, NULL, "Bytes of an element.", NULL},
+    {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
+    {"is_leaf", get_is_leaf, NULL, "True where no operator on the tape made it: its gradient is kept in grad.", NULL},
+    {"requires_grad", get_requires_grad, set_requires_grad,
+     "Are operators on it recorded, so that backward reaches it?", NULL},
+    {"_version", get_version, NULL, NULL, NULL},
+    {"is_cuda", get_is_cuda, NULL, "Is it on a cuda device?", NULL},
+    {"is_cpu", get_is_cpu, NULL, "Is it in the host's memory?", NULL},
+    {"is_xpu", get_is_xpu, NULL, "Is it on an xpu device?", NULL},
+    {"is_sparse", get_false, NULL, "Are only its nonzero elements kept (sparse_coo)?", NULL},
+    {"is_sparse_csr", get_false, NULL, "Are its nonzero elements kept by rows (sparse_csr)?", NULL},
+    {"is_quantized", get_false, NULL, "False: quantized tensors have a class of their own.", NULL},
+    {"is_meta", get_is_meta, NULL, "Has it a shape and no elements?", NULL},
+    {"is_mkldnn", get_false, NULL, "False: Taper has no such layout.", NULL},
+    {"is_mps", get_false, NULL, "False: Taper has no such device.", NULL},
+    {"is_nested", get_false, NULL, "Is it a nested tensor?", NULL},
+    {"T", get_transpose, NULL, "The transpose: its dims in reverse.", "T"},
+    {"real", by_name, set_by_name, "The real parts, a view.", "real"},
+    {"imag", by_name, set_by_name, "The imaginary parts, a view.", "imag"},
+    {"mT", by_name, NULL, "The last two dims swapped.", "mT"},
+    {"H", by_name, NULL, "The conjugate transpose of a matrix.", "H"},
+    {"mH", by_name, NULL, "The last two dims swapped, and conjugated.", "mH"},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {0}};
 
 /* ---- Methods ---- */
 static bool read_dim(PyObject *o, const char *method, int64_t *dim) {

@@ -18,9 +18,9 @@ typedef struct tpy_tensor {
     tp_tensor *t;   /* owned; never NULL in a finished object */
     PyObject *dict; /* attributes a user sets, made on demand */
     PyObject *weakrefs;
-    bool kept;       /* the tensor owns this object and t is borrowed (tensor.c) */
-    bool lasting;    /* a gradient that was read: x.grad is the same object as long as x has it */
-    PyObject *place; /* of a wrapper: the device that it says it is on; NULL for others */
+    bool kept;                /* the tensor owns this object and t is borrowed (tensor.c) */
+    bool lasting;             /* a gradient that was read: x.grad is the same object as long as x has it */
+    PyObject *claimed_device; /* of a wrapper: the device that it says it is on; NULL for others */
 } tpy_tensor;
 extern PyTypeObject *tpy_tensor_type; /* taper.Tensor */
 static inline bool tpy_is_tensor(PyObject *o) {
@@ -78,7 +78,7 @@ int tpy_fit_device(PyObject *o,
                    tp_device *out); /* a device, a text ("cuda:1") or an index; "cuda" alone is the current one */
 int tpy_init_error(PyObject *module);
 int tpy_init_types(PyObject *module);
-int tpy_init_extension(PyObject *module);                     /* extension.c */
+int tpy_init_extension(PyObject *module);                     /* cpp_extension.c */
 PyObject *tpy_device_enter(PyObject *self, PyObject *unused); /* defaults.c: `with device:` */
 PyObject *tpy_device_exit(PyObject *self, PyObject *args);
 bool tpy_default_follows(tp_device device); /* defaults.c: it became its type's current device, which the default device
@@ -90,9 +90,9 @@ tp_device_type tpy_accelerator(
 int tpy_fit_scalar(PyObject *o,
                    tp_scalar *out);         /* Python's and NumPy's numbers, one-element tensors without gradient */
 int tpy_fit_int(PyObject *o, int64_t *out); /* whole numbers, not bool */
-tp_dtype tpy_wide_dtype(
-    tp_dtype dtype); /* float32 or complex64 for the dtypes that C has no type for, others unchanged (make.c) */
-PyObject *tpy_number(tp_scalar s); /* bool, int, float or complex */
+tp_dtype tpy_wide_dtype(tp_dtype dtype); /* float32 or complex64 for the dtypes that C has no type for, others unchanged
+                                            (tensor_from_data.c) */
+PyObject *tpy_number(tp_scalar s);       /* bool, int, float or complex */
 
 enum tpy_kind {
     TPY_TENSOR,
@@ -131,7 +131,7 @@ typedef struct tpy_frame { /* one call's values and what they point at */
     PyObject *owned; /* list of temporaries and memory capsules, NULL while there are none */
 } tpy_frame;
 int tpy_fit(const tpy_argument *a, PyObject *o, tp_value *v, tpy_frame *f);
-void *tpy_frame_room(tpy_frame *f, size_t bytes);
+void *tpy_frame_alloc(tpy_frame *f, size_t bytes);
 bool tpy_frame_keep(tpy_frame *f, PyObject *o); /* steals o until the call ends */
 void tpy_frame_end(tpy_frame *f);
 
@@ -220,15 +220,17 @@ extern PyMethodDef tpy_tensor_methods[], tpy_autograd_methods[];
 extern PyGetSetDef tpy_tensor_properties[];
 
 /* ---- Data from and to Python ---- */
-tp_tensor *tpy_tensor_of(PyObject *data, tp_dtype dtype,
-                         tp_device device); /* make.c: a copy of nested sequences, numbers, arrays, tensors */
+tp_tensor *
+tpy_tensor_of(PyObject *data, tp_dtype dtype,
+              tp_device device); /* tensor_from_data.c: a copy of nested sequences, numbers, arrays, tensors */
 tp_tensor *tpy_over_array(PyObject *array,
                           bool warn); /* array.c: over a NumPy array's memory; warn: of read-only ones */
 bool tpy_is_ndarray(PyObject *o);
 tp_dtype tpy_array_dtype(PyObject *array);    /* of its elements; TP_NO_DTYPE with an exception */
 tp_dtype tpy_numpy_scalar_dtype(PyObject *o); /* TP_NO_DTYPE for anything else */
 tp_tensor *tpy_pinned(tp_tensor *t);          /* gpu.c: in pinned memory; takes t over; NULL with an exception */
-int tpy_warn_copy_construct(void);            /* make.c: torch.tensor(tensor) had better be a clone; -1: an exception */
+int tpy_warn_copy_construct(
+    void); /* tensor_from_data.c: torch.tensor(tensor) had better be a clone; -1: an exception */
 /* storage.c: of an UntypedStorage or a TypedStorage, borrowed; NULL for others */
 tp_storage *tpy_storage_in(PyObject *o);
 PyObject *tpy_wrap_storage(tp_storage *s); /* an UntypedStorage; takes s over; the same object for the same storage */
@@ -239,11 +241,11 @@ bool tpy_storage_holds(PyObject *o, tp_dtype dtype, bool argument);
 int tpy_get_buffer(PyObject *o, Py_buffer *view, int flags);
 void tpy_release_buffer(PyObject *o, Py_buffer *view);
 
-/* ---- Rooms with functions of their own; each adds them to the module ---- */
+/* ---- Files with functions of their own; each adds them to the module ---- */
 int tpy_init_tensor(PyObject *module);  /* tensor.c */
-int tpy_init_make(PyObject *module);    /* make.c: tensor(), as_tensor() */
+int tpy_init_make(PyObject *module);    /* tensor_from_data.c: tensor(), as_tensor() */
 int tpy_init_array(PyObject *module);   /* array.c: NumPy and buffers */
-int tpy_init_read(PyObject *module);    /* read.c: item, tolist */
+int tpy_init_read(PyObject *module);    /* tensor_to_data.c: item, tolist */
 int tpy_init_convert(PyObject *module); /* convert.c: to, type */
 int tpy_init_legacy(PyObject *module);  /* legacy.c: torch.Tensor(2, 3), x.new(), subclasses */
 int tpy_init_storage(PyObject *module); /* storage.c: UntypedStorage, set_, resize_ */

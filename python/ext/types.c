@@ -67,15 +67,17 @@ static PyObject *dtype_to_real(PyObject *self, PyObject *unused) {
     (void)unused;
     return tpy_dtype_object(tp_dtype_to_real(((tpy_dtype *)self)->dtype));
 }
-static PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, NULL},
-                                      {"to_complex", dtype_to_complex, METH_NOARGS, NULL},
-                                      {"to_real", dtype_to_real, METH_NOARGS, NULL},
-                                      {0}};
-static PyGetSetDef dtype_properties[] = {{"is_floating_point", dtype_is_floating, NULL, NULL, NULL},
-                                         {"is_complex", dtype_is_complex, NULL, NULL, NULL},
-                                         {"is_signed", dtype_is_signed, NULL, NULL, NULL},
-                                         {"itemsize", dtype_itemsize, NULL, NULL, NULL},
-                                         {0}};
+static PyMethodDef dtype_methods[] = {
+    {"__reduce__", dtype_reduce, METH_NOARGS, NULL},
+    {"to_complex", dtype_to_complex, METH_NOARGS, "The complex dtype with parts of this one."},
+    {"to_real", dtype_to_real, METH_NOARGS, "The dtype of a complex one's parts."},
+    {0}};
+static PyGetSetDef dtype_properties[] = {
+    {"is_floating_point", dtype_is_floating, NULL, "Is it one of the floats?", NULL},
+    {"is_complex", dtype_is_complex, NULL, "Is it complex?", NULL},
+    {"is_signed", dtype_is_signed, NULL, "Can it hold negative numbers?", NULL},
+    {"itemsize", dtype_itemsize, NULL, "Bytes of an element.", NULL},
+    {0}};
 static PyType_Slot dtype_slots[] = {{Py_tp_repr, dtype_repr},
                                     {Py_tp_methods, dtype_methods},
                                     {Py_tp_getset, dtype_properties},
@@ -257,7 +259,9 @@ static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS
                                        {"__exit__", tpy_device_exit, METH_VARARGS, NULL},
                                        {0}};
 static PyGetSetDef device_properties[] = {
-    {"type", device_type, NULL, NULL, NULL}, {"index", device_index, NULL, NULL, NULL}, {0}};
+    {"type", device_type, NULL, "The kind of device: cpu, cuda, xpu, meta.", NULL},
+    {"index", device_index, NULL, "Its number among its kind, or None.", NULL},
+    {0}};
 static PyType_Slot device_slots[] = {{Py_tp_new, device_new},
                                      {Py_tp_repr, device_repr},
                                      {Py_tp_str, device_str},

@@ -1,8 +1,8 @@
-"""Rooms of devices that are not there: names that scripts use, which say so when called; what asks for nothing answers
-with nothing."""
+"""Modules of devices that are not there: names that scripts use, which say so when called; what asks for nothing
+answers with nothing."""
 
 
-def refusals(room, word, names):
+def refusals(module, word, names):
     """Functions of torch.ROOM that need the device: {name: function}."""
 
     def refusal(name):
@@ -10,7 +10,7 @@ def refusals(room, word, names):
             raise AssertionError(f"Torch not compiled with {word} enabled")
 
         function.__name__ = function.__qualname__ = name
-        function.__doc__ = f"Needs a device: torch.{room}.is_available() is False."
+        function.__doc__ = f"Needs a device: torch.{module}.is_available() is False."
         return function
 
     return {name: refusal(name) for name in names.split()}

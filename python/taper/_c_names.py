@@ -60,11 +60,6 @@ def _is_alias_of(first, second):
     return first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
 
 
-def _current_graph_task_id():
-    """The number of the backward that runs in this thread; -1 where none does."""
-    return _C._backward_number() - 1
-
-
 def _storage_Use_Count(storage_ptr):
     """How many tensors and holders the storage with this _cdata has."""
     return _C.UntypedStorage._count_at(storage_ptr)
@@ -280,7 +275,7 @@ class _WeakTensorRef:
 
 
 # Functions that PyTorch keeps in torch._C._nn, though programs find them in nn.functional.
-_OF_NN = frozenset(
+OF_NN = frozenset(
     """
     adaptive_avg_pool2d adaptive_avg_pool3d avg_pool2d avg_pool3d gelu linear log_sigmoid one_hot
     scaled_dot_product_attention softplus softshrink
@@ -291,7 +286,7 @@ _OF_NN = frozenset(
 def _function_of_nn(name):
     from taper.nn import functional
 
-    found = getattr(functional, "logsigmoid" if name == "log_sigmoid" else name, None) if name in _OF_NN else None
+    found = getattr(functional, "logsigmoid" if name == "log_sigmoid" else name, None) if name in OF_NN else None
     if found is None:
         raise AttributeError(f"module 'torch._C._nn' has no attribute '{name}'")
     return found

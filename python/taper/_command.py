@@ -6,6 +6,7 @@ it. Parsers are built when they are asked for, so that `taper run` starts withou
 """
 
 import sys
+from copy import copy
 from importlib import import_module
 
 HELP = "-h", "--help"
@@ -57,7 +58,7 @@ COMMANDS = {
         "_launch",
         "torchrun",
         False,
-        "the same with torchrun's own defaults",
+        "as `taper launch`, with torchrun's own defaults",
         "taper torchrun --standalone --nproc-per-node 4 train.py",
     ),
     "names": (
@@ -101,13 +102,25 @@ def _fill(parser, name):
         import_module("taper." + COMMANDS[name][0]).arguments(parser)
 
 
+def _formatter(argparse):
+    class Formatter(argparse.RawDescriptionHelpFormatter):
+        """Lines stay as they are written. Of an option's two spellings, --log-dir and --log_dir, the first is shown."""
+
+        def _format_action_invocation(self, action):
+            shown = copy(action)
+            shown.option_strings = [text for text in action.option_strings if "_" not in text]
+            return super()._format_action_invocation(shown)
+
+    return Formatter
+
+
 def _style(argparse, name):
     about, examples = COMMANDS[name][3:]
     lines = "\n".join("  " + line for line in examples.split("\n"))
     return {
         "description": about[0].upper() + about[1:] + ".",
         "epilog": "examples:\n" + lines,
-        "formatter_class": argparse.RawDescriptionHelpFormatter,
+        "formatter_class": _formatter(argparse),
     }
 
 
@@ -205,40 +218,49 @@ def _tree():
 
 
 def _bash(tree):
+    """Options where a dash was typed, the command's own words in the first place behind it, files everywhere else."""
     cases = "".join(
-        f'        {name}) words="{" ".join([*words, *[text for text, _ in options]])}" ;;\n'
+        f'        {name}) words="{" ".join(words)}" options="{" ".join(text for text, _ in options)}" ;;\n'
         for name, (options, words) in tree.items()
     )
     return f"""# Completion of taper for bash: eval "$(taper completion bash)"
 _taper() {{
-    local current=${{COMP_WORDS[COMP_CWORD]}} words
+    local current=${{COMP_WORDS[COMP_CWORD]}} words options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
         COMPREPLY=($(compgen -W "{" ".join(tree)} --help --version" -- "$current"))
         return
     fi
     case ${{COMP_WORDS[1]}} in
-{cases}        *) words= ;;
+{cases}    esac
+    case $current in
+        -*) COMPREPLY=($(compgen -W "$options" -- "$current")) ;;
+        *) [ "$COMP_CWORD" -ne 2 ] || COMPREPLY=($(compgen -W "$words" -- "$current")) ;;
     esac
-    COMPREPLY=($(compgen -W "$words" -- "$current"))
 }}
 complete -o default -o bashdefault -F _taper taper
 """
 
 
-def _quoted(text):
-    return text.replace("'", "").replace("[", "(").replace("]", ")").replace(":", ",").replace("%%", "%")
+def _zsh_quoted(text):
+    """For an argument of _describe or _arguments, where brackets and colons are syntax."""
+    return "".join("\\" + c if c in "[]:\\" else c for c in text.replace("%%", "%")).replace("'", "'\\''")
+
+
+def _fish_quoted(text):
+    return text.replace("%%", "%").replace("\\", "\\\\").replace("'", "\\'")
 
 
 def _zsh(tree):
-    names = "\n".join(f"        '{name}:{_quoted(COMMANDS[name][3])}'" for name in tree)
+    """The file's text is the function's body at the first TAB, which zsh loads it for: so it ends with a call."""
+    names = "\n".join(f"        '{name}:{_zsh_quoted(COMMANDS[name][3])}'" for name in tree)
     cases = ""
     for name, (options, words) in tree.items():
-        lines = [f"'{text}[{_quoted(about)}]'" for text, about in options]
-        lines += [f"'*:word:({' '.join(words)})'" if words else "'*:file:_files'"]
+        lines = [f"'{text}[{_zsh_quoted(about)}]'" for text, about in options]
+        lines += ([f"'1:word:({' '.join(words)})'"] if words else []) + ["'*:file:_files'"]
         cases += f"        {name}) _arguments " + " \\\n            ".join(lines) + " ;;\n"
     return f"""#compdef taper
-# Completion of taper for zsh: put it as _taper into a folder of $fpath.
+# Completion of taper for zsh: put it as _taper into a folder of $fpath, or eval "$(taper completion zsh)".
 _taper() {{
     local -a commands
     commands=(
@@ -254,21 +276,21 @@ _taper() {{
     case $command in
 {cases}    esac
 }}
-compdef _taper taper
+if [[ "$funcstack[1]" = _taper ]]; then _taper "$@"; else compdef _taper taper; fi
 """
 
 
 def _fish(tree):
     lines = ["# Completion of taper for fish."]
     for name in tree:
-        lines.append(f"complete -c taper -n __fish_use_subcommand -f -a {name} -d '{_quoted(COMMANDS[name][3])}'")
+        lines.append(f"complete -c taper -n __fish_use_subcommand -f -a {name} -d '{_fish_quoted(COMMANDS[name][3])}'")
     for name, (options, words) in tree.items():
         seen = f"'__fish_seen_subcommand_from {name}'"
         if words:
             lines.append(f"complete -c taper -n {seen} -f -a '{' '.join(words)}'")
         for text, about in options:
             flag = f"-l {text[2:]}" if text.startswith("--") else f"-s {text[1:]}"
-            lines.append(f"complete -c taper -n {seen} {flag} -d '{_quoted(about)}'")
+            lines.append(f"complete -c taper -n {seen} {flag} -d '{_fish_quoted(about)}'")
     return "\n".join(lines) + "\n"
 
 

@@ -168,8 +168,10 @@ def threads(machine):
 def affinity(machine):
     online = _topology.cpus(machine.read("/sys/devices/system/cpu/online"))
     if online and len(machine.processors) < len(online):
-        text = f"this process may use {_topology.ranges(machine.processors)} of {len(online)} processors"
-        if len(machine.processors) == 1:
+        count = len(machine.processors)
+        numbers = _topology.ranges(machine.processors)
+        text = f"this process may use {count} of {len(online)} processors (number {numbers})"
+        if count == 1:
             yield (
                 "slow",
                 "affinity",
@@ -248,15 +250,17 @@ def governor(machine):
 
 def load(machine):
     words = machine.read("/proc/loadavg").split()
-    if words and float(words[0]) > len(machine.processors) * 1.25:
+    # The load is the whole machine's: a rank's own processors are not all that carry it.
+    count = len(_topology.cpus(machine.read("/sys/devices/system/cpu/online")) or machine.processors)
+    if words and float(words[0]) > count * 1.25:
         yield (
             "slow",
             "load",
-            f"other work runs here: {words[0]} processes on {len(machine.processors)} processors",
+            f"other work runs here: {words[0]} processes for {count} processors",
             "wait, or take a node of your own (srun --exclusive)",
         )
     elif words:
-        yield "ok", "load", f"{words[0]} on {len(machine.processors)} processors", ""
+        yield "ok", "load", f"{words[0]} on {count} processors", ""
 
 
 # ---- Memory and files ----
@@ -321,8 +325,8 @@ def files(machine):
             "copy the environment to the node's own disk, or use a container (packaging/apptainer)",
         )
     try:
-        room = os.statvfs(machine.path("/dev/shm"))
-        free = room.f_bavail * room.f_frsize
+        space = os.statvfs(machine.path("/dev/shm"))
+        free = space.f_bavail * space.f_frsize
         if free < 512 << 20:
             yield (
                 "slow",
@@ -490,6 +494,6 @@ def main(options):
         print(f"{mark} {finding['subject'] + ':':<16} {finding['text']}")
         if finding["remedy"]:
             print(f"{'':22} -> {finding['remedy']}")
-    told = "nothing here keeps Taper from being fast" if not slow else f"{slow} of these cost time"
-    print(f"\n{told}" + (f"; {wrong} are WRONG" if wrong else ""))
+    told = f"{slow} of these cost{'s' * (slow == 1)} time" if slow else "nothing here keeps Taper from being fast"
+    print(f"\n{told}" + (f"; {wrong} {'is' if wrong == 1 else 'are'} WRONG" if wrong else ""))
     return 1 if slow or wrong else 0

@@ -10,8 +10,8 @@ VALUE, NEW, CALL = "value", "new", "call"
 _MAY = {VALUE: (VALUE,), NEW: (VALUE, NEW), CALL: (VALUE, NEW, CALL)}
 _DOES = {VALUE: "names", NEW: "makes an instance of", CALL: "calls"}
 
-# The names of plain values and tensors, which the library knows (src/io/checkpoint/globals.c). It makes those values
-# itself, but for what the two functions below make.
+# The names of plain values and tensors, which the library knows (src/io/checkpoint/pickle_globals.c). It makes those
+# values itself, but for what the two functions below make.
 _PLAIN = {
     "builtins": "set bytearray complex",
     "collections": "OrderedDict Counter",

@@ -275,9 +275,9 @@ def _aten(name):
             )
             if found is not None:
                 return found
-    for room in (_C._functions, vars(taper), vars(taper.nn.functional), _C.Tensor.__dict__):
-        if callable(room.get(name)) and not isinstance(room[name], type):
-            return room[name]
+    for functions in (_C._functions, vars(taper), vars(taper.nn.functional), _C.Tensor.__dict__):
+        if callable(functions.get(name)) and not isinstance(functions[name], type):
+            return functions[name]
     return getattr(taper, name, None)
 
 

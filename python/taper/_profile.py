@@ -24,36 +24,6 @@ def _tensors(inputs):
             yield entry
 
 
-def _work(name, inputs):
-    """Multiplications and additions of operators that are products; 0 for the rest."""
-    shapes = [shape for _, shape in _tensors(inputs)]
-    if name == "convolution" and len(shapes) > 1:
-        from taper.autograd.profiler_util import _convolution_flops
-
-        return (
-            _convolution_flops(shapes, inputs[3:6])
-            if inputs[6] is None
-            else 2 * _size(shapes[0]) * _size(shapes[1][1:])
-        )
-    if name == "convolution_grad_input":
-        return 2 * _size(shapes[0]) * _size(shapes[1][1:])
-    if name == "convolution_grad_weight":
-        return 2 * _size(shapes[0]) * _size(inputs[2][1:])
-    if name in ("attention_forward", "attention_backward") and len(shapes) > 2:
-        query, key = shapes[:2] if name == "attention_forward" else shapes[1:3]
-        return (4 if name == "attention_forward" else 10) * _size(query) * key[-2]
-    if name in ("lstm_layer", "lstm_layer_back"):
-        gates = (
-            shapes[0] if name == "lstm_layer" else next(shape for shape in shapes if len(shape) == 2 and shape[0] > 1)
-        )
-        return 2 * _size(gates) * (gates[1] // 4 if name == "lstm_layer" else 8 * gates[1])
-    if name in ("add", "mul"):
-        return 0  # memory binds them
-    from taper.autograd.profiler_util import _flops
-
-    return _flops(name, inputs)
-
-
 def _moves(name):
     """Does the operator itself go over memory? Views look at it, and compositions are made of others."""
     from taper import _C
@@ -84,15 +54,11 @@ class _Report:
         inner_work = [False] * len(recorded)
         casts = [False] * len(recorded)
         for i in range(len(recorded) - 1, -1, -1):
-            name, kind, parent, start, end, _, _, inputs, *_ = recorded[i]
+            name, kind, parent, start, end, *_, products = recorded[i]
             if parent >= 0:
                 own[parent] -= end - start
                 casts[parent] = casts[parent] or name == "to_dtype"
-                inner_work[parent] = (
-                    inner_work[parent]
-                    or inner_work[i]
-                    or (kind == _OPERATOR and bool(_work(name.partition(".")[0], inputs)))
-                )
+                inner_work[parent] = inner_work[parent] or inner_work[i] or products > 0
             else:
                 self.watched += end - start
         for _, _, _, _, _, start, end, event, _ in activities:
@@ -109,7 +75,7 @@ class _Report:
     def _add_operator(self, entry, own, device, inner_work, casts, shapes):
         """Counts one call; (bytes, floating-point operations, dtype) of what it did itself. casts: autocast gave it its
         arguments in the lower dtype."""
-        name, kind, _, _, _, _, taken, inputs, *_ = entry
+        name, kind, _, _, _, _, taken, inputs, _, _, products = entry
         tensors = list(_tensors(inputs))
         key = name + (
             " " + " ".join("x".join(map(str, shape)) or "()" for _, shape in tensors)
@@ -124,7 +90,7 @@ class _Report:
         moved = work = 0
         if kind == _OPERATOR and own > 0 and _moves(name):
             moved = sum(_size(shape) * dtype.itemsize for dtype, shape in tensors) + max(taken, 0)
-            work = 0 if inner_work else _work(name.partition(".")[0], inputs)
+            work = 0 if inner_work else 2 * products
         dtype = self.lower if casts and work else tensors[0][0] if tensors else None
         row.bytes += moved
         row.work += work

@@ -97,7 +97,7 @@ def __dlpack_device__(self):
 # ---- What it is ----
 Tensor.layout = property(lambda self: _C.strided, doc="How elements lie in memory: strided, the one layout there is.")
 for _kind in "xla", "vulkan", "ipu", "maia", "mtia":
-    setattr(Tensor, f"is_{_kind}", property(lambda self: False))
+    setattr(Tensor, f"is_{_kind}", property(lambda self: False, doc="False: Taper has no such device."))
 Tensor.const_data_ptr = Tensor.data_ptr
 
 
@@ -277,7 +277,7 @@ def sparse_mask(self, mask):
 
 @_for_layouts
 def resize_as_sparse_(self, other):
-    """In place, the sizes and the room of another sparse tensor."""
+    """In place, the sizes and the number of elements of another sparse tensor."""
     from taper.sparse._operators import resize_as
 
     return resize_as(self, other)
@@ -314,7 +314,8 @@ def float_power_(self, exponent):
 @_method
 def polygamma_(self, n):
     """In place."""
-    return self.copy_(self.polygamma(n))
+    before = self.clone() if self.requires_grad else self  # the derivative wants the numbers that are written over
+    return self.copy_(before.polygamma(n))
 
 
 # ---- Memory ----

@@ -539,6 +539,10 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
 
 def chain_matmul(*matrices, out=None):
     """The product of the matrices, multiplied in the cheapest order."""
+    _warn(
+        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use "
+        "torch.linalg.multi_dot instead, which accepts a list of two or more tensors rather than multiple parameters."
+    )
     return (
         _op["linalg_multi_dot"](_tensor_list(matrices))
         if out is None

@@ -218,8 +218,9 @@ def install():
         )
     site, scripts = _site()
     remove(quiet=True)
-    for name in SHIMMED:
+    for name in SHIMMED:  # all of them before a word is printed: who reads may go away
         _write(name, site, scripts)
+    for name in SHIMMED:
         print(f"{name} {_version(name)} in {site}")
     missing = [what for needs in _NEEDS.values() for what in needs if installed(what) is None]
     if missing:
@@ -229,15 +230,16 @@ def install():
 
 def remove(quiet=False):
     """Takes Taper's distributions away, and no others."""
+    told = []
     for name in SHIMMED:
         found = installed(name)
         if found is not None and _is_ours(found):
-            text = f"{name} {found.version} removed"
+            told.append(f"{name} {found.version} removed")
             _take_away(found)
         else:
-            text = f"{name}: nothing of Taper's to remove"
-        if not quiet:
-            print(text)
+            told.append(f"{name}: nothing of Taper's to remove")
+    if not quiet:
+        print("\n".join(told))
     return 0
 
 

@@ -48,6 +48,17 @@ def matrix_rank(A, *args, tol=None, **options):
     return _matrix_rank(A, *args, **options)
 
 
+_pinv = pinv  # noqa: F821  (the operator's)
+
+
+def pinv(input, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None):
+    """The pseudo-inverse; `rcond` is the old word for rtol, and comes before hermitian."""
+    extra = {} if out is None else {"out": out}
+    if rcond is not None and (atol is not None or rtol is not None):
+        raise TypeError("linalg_pinv(): rcond is another word for rtol, and is not given with atol or rtol")
+    return _pinv(input, atol, rtol if rcond is None else rcond, hermitian, **extra)
+
+
 def multi_dot(tensors, *, out=None):
     """The product of the matrices, multiplied in the cheapest order."""
     return _op["linalg_multi_dot"](list(tensors)) if out is None else _op["linalg_multi_dot"](list(tensors), out=out)

@@ -270,20 +270,20 @@ _NOT_SEEN = frozenset(
 )
 
 
-def _rooms():
+def _owners():
     """Where functions are that take tensors: what holds them, and their names."""
     import taper
     from taper import functional, linalg, special
     from taper.nn import functional as layers
 
-    for room in (taper, functional, layers, linalg, special, taper.fft, _C.Tensor):
-        names = getattr(room, "__all__", None) or dir(room)
+    for owner in (taper, functional, layers, linalg, special, taper.fft, _C.Tensor):
+        names = getattr(owner, "__all__", None) or dir(owner)
         yield (
-            room,
+            owner,
             [
                 name
-                for name in dir(room)
-                if (room is _C.Tensor or name in names) and (room is _C.Tensor or not name.startswith("_"))
+                for name in dir(owner)
+                if (owner is _C.Tensor or name in names) and (owner is _C.Tensor or not name.startswith("_"))
             ],
         )
 
@@ -292,15 +292,15 @@ def _members():
     """Each function, the getters of attributes too: what holds it, its name, and whether it is seen."""
     import types
 
-    for room, names in _rooms():
+    for owner, names in _owners():
         for name in names:
-            value = getattr(room, name, None)
+            value = getattr(owner, name, None)
             if isinstance(value, type) or isinstance(value, types.ModuleType):
                 continue
-            if room is _C.Tensor and not callable(value) and hasattr(type(value), "__get__"):
+            if owner is _C.Tensor and not callable(value) and hasattr(type(value), "__get__"):
                 yield value, name, value.__get__, name not in _NOT_SEEN
             elif callable(value) and value is not None:
-                yield room, name, value, name not in _NOT_SEEN
+                yield owner, name, value, name not in _NOT_SEEN
 
 
 def get_overridable_functions():
@@ -308,10 +308,10 @@ def get_overridable_functions():
     from collections import defaultdict
 
     found = defaultdict(list)
-    for room, _, function, seen in _members():
-        if seen and function not in found[room]:
-            found[room].append(function)
-    return defaultdict(list, {room: functions for room, functions in found.items() if functions})
+    for owner, _, function, seen in _members():
+        if seen and function not in found[owner]:
+            found[owner].append(function)
+    return defaultdict(list, {owner: functions for owner, functions in found.items() if functions})
 
 
 def get_ignored_functions():

@@ -76,23 +76,23 @@ void tpi_anomaly_tell(const tpi_node *node) {
 }
 
 /* ---- The forward call, as text: "mul(float32 [2, 3], float32 [3]" with the bracket left open for more inputs ---- */
-enum { NOTE_ROOM = 512 };
+enum { NOTE_BYTES = 512 };
 
 bool tpi_note_begin(tpi_node *node) {
     tpi_extra *extra = tpi_node_extra(node);
-    if (!extra || !(extra->note = tpi_malloc(NOTE_ROOM))) return false;
-    snprintf(extra->note, NOTE_ROOM, "%s(", node->cls->op);
+    if (!extra || !(extra->note = tpi_malloc(NOTE_BYTES))) return false;
+    snprintf(extra->note, NOTE_BYTES, "%s(", node->cls->op);
     return record_trace(extra);
 }
 
 void tpi_note_input(tpi_node *node, const tp_tensor *input) {
     char *note = node->extra->note;
-    size_t used = strlen(note), room = NOTE_ROOM - used;
+    size_t used = strlen(note), left = NOTE_BYTES - used;
     const char *comma = note[used - 1] == '(' ? "" : ", ";
     if (!input)
-        snprintf(note + used, room, "%snone", comma);
+        snprintf(note + used, left, "%snone", comma);
     else
-        snprintf(note + used, room, "%s%s %s", comma, tp_dtype_name((tp_dtype)input->dtype),
+        snprintf(note + used, left, "%s%s %s", comma, tp_dtype_name((tp_dtype)input->dtype),
                  tpi_shape_text(tpi_shape(input)));
 }
 

@@ -49,7 +49,7 @@ static tp_tensor *stand_in(tp_tensor *input, bool needs) {
             return t;
         }
     }
-    tpi_node_done(node);
+    tpi_node_release(node);
     tpi_release(t);
     return NULL;
 }
@@ -108,11 +108,11 @@ static bool differentiate(tpi_node *node, tp_tensor *grad, tp_tensor **inputs, t
 
 static bool checkpoint_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
     size_t n = node->nedges, bytes = (3 * n + 1) * sizeof(tp_tensor *);
-    tp_tensor **room = tpi_new0(bytes);
-    if (!room) return false;
-    bool ok = differentiate(node, grads[0], room, room + n, room + 2 * n, grad_inputs);
-    for (size_t i = 0; i < n; i++) tpi_release(room[i]);
-    tpi_delete(room, bytes);
+    tp_tensor **scratch = tpi_new0(bytes);
+    if (!scratch) return false;
+    bool ok = differentiate(node, grads[0], scratch, scratch + n, scratch + 2 * n, grad_inputs);
+    for (size_t i = 0; i < n; i++) tpi_release(scratch[i]);
+    tpi_delete(scratch, bytes);
     return ok;
 }
 
@@ -139,7 +139,7 @@ static tpi_node *record(tp_segment_fn fn, void *context, tp_tensors inputs) {
         s->random_state = tpi_retain(tp_generator_get_state(tp_default_generator()));
     node->live = true;
     if (ok && s->random_state) return node;
-    tpi_node_done(node);
+    tpi_node_release(node);
     return NULL;
 }
 
@@ -166,6 +166,6 @@ tp_tensor *tp_checkpoint(tp_segment_fn fn, void *context, tp_tensors inputs) {
     tp_grad_mode_leave(&mode);
     tp_tensor *result = out ? attached(node, out, inputs) : NULL;
     tpi_release(out);
-    tpi_node_done(node);
+    tpi_node_release(node);
     return tpi_to_scope(result);
 }

@@ -244,7 +244,7 @@ bool tp_apply(const tp_function *function, void *context, tp_tensors inputs, tp_
     tpi_node *node = call->node;
     bool ok = run_forward(call, inputs, outputs) && finish(call, inputs, outputs);
     if (node)
-        tpi_node_done(node); /* frees the call too, unless an output holds the node */
+        tpi_node_release(node); /* frees the call too, unless an output holds the node */
     else
         call_free(call);
     for (int64_t o = 0; o < noutputs; o++) {
@@ -329,6 +329,7 @@ tp_node *tp_function_node(const tp_function_call *call) {
 }
 
 tp_function_call *tp_node_function(const tp_node *node) {
+    if (TPI_ENDED(node, "a node")) return NULL;
     return node && node->cls->backward == custom_backward ? *(tp_function_call **)node->attrs : NULL;
 }
 

@@ -46,10 +46,10 @@ typedef struct run {
     uint32_t *ready; /* a heap of entries, the newest node on top */
     tp_tensor **grad_inputs;
     capture *captures;
-    size_t nentries, entries_room, table_room, nslots, slots_room, nkids, kids_room, nready, ready_room,
-        grad_inputs_room;
+    size_t nentries, entries_capacity, table_capacity, nslots, slots_capacity, nkids, kids_capacity, nready,
+        ready_capacity, grad_inputs_capacity;
     uint32_t now;       /* the entry whose backward is running */
-    uint32_t turn;      /* the entry whose turn it is, hooks on its gradients included */
+    uint32_t current;   /* the entry that runs, hooks on its gradients included */
     struct run *before; /* the run further up the stack */
     int64_t number;     /* of all runs of the process, from 1 */
     tpi_met met;
@@ -66,27 +66,27 @@ static atomic_llong runs_begun;
 int64_t tp_backward_number(void) { return run_now ? run_now->number : 0; }
 tp_node *tp_backward_node(void) {
     const run *r = run_now;
-    return r && r->turn != NO_KID ? tpi_node_retain(r->entries[r->turn].node) : NULL;
+    return r && r->current != NO_KID ? tpi_node_retain(r->entries[r->current].node) : NULL;
 }
 
 /* ---- Arrays that start on the stack ---- */
 
-static void *larger(void *array, const void *inside, size_t item, size_t *room, size_t need) {
-    size_t more = *room * 2 > need ? *room * 2 : need;
+static void *larger(void *array, const void *inside, size_t item, size_t *capacity, size_t need) {
+    size_t more = *capacity * 2 > need ? *capacity * 2 : need;
     void *block = tpi_realloc(array == inside ? NULL : array, more * item);
     if (!block) return NULL;
-    if (array == inside) memcpy(block, inside, *room * item);
-    *room = more;
+    if (array == inside) memcpy(block, inside, *capacity * item);
+    *capacity = more;
     return block;
 }
 
 /* Room for `need` items in the array of that name; false without memory. */
-#define ROOM(r, name, need) ((need) <= (r)->name##_room || grow_##name((r), (need)))
-#define GROW(name)                                                                            \
-    static bool grow_##name(run *r, size_t need) {                                            \
-        void *block = larger(r->name, r->few_##name, sizeof *r->name, &r->name##_room, need); \
-        if (block) r->name = block;                                                           \
-        return block != NULL;                                                                 \
+#define RESERVE(r, name, need) ((need) <= (r)->name##_capacity || grow_##name((r), (need)))
+#define GROW(name)                                                                                \
+    static bool grow_##name(run *r, size_t need) {                                                \
+        void *block = larger(r->name, r->few_##name, sizeof *r->name, &r->name##_capacity, need); \
+        if (block) r->name = block;                                                               \
+        return block != NULL;                                                                     \
     }
 GROW(entries)
 GROW(slots)
@@ -97,24 +97,24 @@ GROW(grad_inputs)
 static void run_start(run *r, const tpi_run_request *request) {
     r->request = request;
     r->entries = r->few_entries;
-    r->entries_room = FEW;
+    r->entries_capacity = FEW;
     r->nentries = 0;
     r->table = r->few_table;
-    r->table_room = FEW_TABLE;
+    r->table_capacity = FEW_TABLE;
     memset(r->few_table, 0, sizeof r->few_table);
     r->slots = r->few_slots;
-    r->slots_room = FEW_SLOTS;
+    r->slots_capacity = FEW_SLOTS;
     r->nslots = 0;
     r->kids = r->few_kids;
-    r->kids_room = FEW_KIDS;
+    r->kids_capacity = FEW_KIDS;
     r->nkids = 0;
     r->ready = r->few_ready;
-    r->ready_room = FEW;
+    r->ready_capacity = FEW;
     r->nready = 0;
     r->grad_inputs = r->few_grad_inputs;
-    r->grad_inputs_room = 16;
+    r->grad_inputs_capacity = 16;
     r->captures = NULL;
-    r->now = r->turn = NO_KID;
+    r->now = r->current = NO_KID;
     r->met.n = 0;
     r->before = run_now;
     r->number = atomic_fetch_add_explicit(&runs_begun, 1, memory_order_relaxed) + 1;
@@ -136,35 +136,35 @@ static void run_end(run *r) {
 
 /* ---- From nodes to entries ---- */
 
-static size_t place_of(const run *r, const tpi_node *node) {
+static size_t slot_of(const run *r, const tpi_node *node) {
     uint64_t hash = ((uint64_t)(uintptr_t)node >> 4) * 0x9e3779b97f4a7c15u;
-    size_t mask = r->table_room - 1, at = (size_t)(hash >> 32) & mask;
+    size_t mask = r->table_capacity - 1, at = (size_t)(hash >> 32) & mask;
     while (r->table[at] && r->entries[r->table[at] - 1].node != node) at = (at + 1) & mask;
     return at;
 }
 
 static bool double_table(run *r) {
-    size_t room = r->table_room * 2;
-    uint32_t *table = tpi_malloc(room * sizeof *table);
+    size_t capacity = r->table_capacity * 2;
+    uint32_t *table = tpi_malloc(capacity * sizeof *table);
     if (!table) return false;
-    memset(table, 0, room * sizeof *table);
+    memset(table, 0, capacity * sizeof *table);
     if (r->table != r->few_table) tpi_mfree(r->table);
     r->table = table;
-    r->table_room = room;
-    for (size_t i = 0; i < r->nentries; i++) r->table[place_of(r, r->entries[i].node)] = (uint32_t)i + 1;
+    r->table_capacity = capacity;
+    for (size_t i = 0; i < r->nentries; i++) r->table[slot_of(r, r->entries[i].node)] = (uint32_t)i + 1;
     return true;
 }
 
 /* The node's entry, made if it is new; NO_KID without memory. */
 static uint32_t entry_of(run *r, tpi_node *node) {
-    size_t at = place_of(r, node);
+    size_t at = slot_of(r, node);
     if (r->table[at]) return r->table[at] - 1;
-    if (!ROOM(r, entries, r->nentries + 1) || !ROOM(r, slots, r->nslots + node->noutputs)) return NO_KID;
+    if (!RESERVE(r, entries, r->nentries + 1) || !RESERVE(r, slots, r->nslots + node->noutputs)) return NO_KID;
     uint32_t id = (uint32_t)r->nentries++;
     r->entries[id] = (entry){.node = node, .slot = (uint32_t)r->nslots};
     for (uint32_t i = 0; i < node->noutputs; i++) r->slots[r->nslots++] = NULL;
     r->table[at] = id + 1;
-    return r->nentries * 2 <= r->table_room || double_table(r) ? id : NO_KID;
+    return r->nentries * 2 <= r->table_capacity || double_table(r) ? id : NO_KID;
 }
 
 /* Follows all edges; the entries are their own queue. */
@@ -173,7 +173,7 @@ static bool find_reachable(run *r) {
         const tpi_node *node = r->entries[i].node;
         r->entries[i].kids = (uint32_t)r->nkids;
         if (r->entries[i].stop) continue;
-        if (!ROOM(r, kids, r->nkids + node->nedges) || !ROOM(r, grad_inputs, node->nedges)) return false;
+        if (!RESERVE(r, kids, r->nkids + node->nedges) || !RESERVE(r, grad_inputs, node->nedges)) return false;
         for (uint32_t e = 0; e < node->nedges; e++) {
             uint32_t kid = NO_KID;
             if (node->edges[e].node && (kid = entry_of(r, node->edges[e].node)) == NO_KID) return false;
@@ -219,16 +219,18 @@ static bool wanted(const run *r, uint32_t id) {
 bool tp_backward_keeps_graph(void) { return run_now && run_now->request->retain_graph; }
 
 bool tp_backward_runs(const tp_node *node) {
+    if (TPI_ENDED(node, "a node")) return false;
     const run *r = run_now;
-    uint32_t at = r && node ? r->table[place_of(r, node)] : 0;
+    uint32_t at = r && node ? r->table[slot_of(r, node)] : 0;
     return at && wanted(r, at - 1);
 }
 
 bool tp_backward_reaches(tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return false;
     run *r = run_now;
     tpi_edge edge;
     if (!r || !t || !tpi_history(t, &edge) || !edge.node) return false;
-    uint32_t at = r->table[place_of(r, edge.node)];
+    uint32_t at = r->table[slot_of(r, edge.node)];
     tpi_node_release(edge.node);
     return at && wanted(r, at - 1);
 }
@@ -252,7 +254,7 @@ static bool newer(const run *r, uint32_t a, uint32_t b) {
 }
 
 static bool push_ready(run *r, uint32_t id) {
-    if (!ROOM(r, ready, r->nready + 1)) return false;
+    if (!RESERVE(r, ready, r->nready + 1)) return false;
     size_t at = r->nready++;
     for (; at > 0 && newer(r, id, r->ready[(at - 1) / 2]); at = (at - 1) / 2) r->ready[at] = r->ready[(at - 1) / 2];
     r->ready[at] = id;
@@ -424,7 +426,7 @@ static bool watch_grad(tpi_node *node, uint32_t output, tp_tensor **grad) {
 
 /* The input whose gradient the node's output is, if it is taken part by part; -1: it is not. */
 static int64_t input_in_parts(const run *r, entry *e, uint32_t output) {
-    if (!r->request->take_part) return -1;
+    if (!r->request->record_part) return -1;
     e->parts |= e->deps > 1;
     for (uint32_t c = e->parts ? e->capture : 0; c; c = r->captures[c - 1].next)
         if (r->captures[c - 1].at.output == output) return r->captures[c - 1].input;
@@ -437,7 +439,7 @@ static bool add_to_output(run *r, uint32_t id, uint32_t output, tp_tensor *g) {
     int64_t input = input_in_parts(r, e, output);
     if (input < 0) return add_to_slot(r, &r->slots[e->slot + output], g);
     if (tpi_marked(g) && !(g = instead(g, tpi_resolve(g)))) return false;
-    bool ok = r->request->take_part(r->request->context, input, g);
+    bool ok = r->request->record_part(r->request->context, input, g);
     tpi_release(g);
     return ok;
 }
@@ -462,7 +464,7 @@ static bool hand_on(run *r, const entry *e, tp_tensor **grads) {
     return true;
 }
 
-bool tpi_run_takes_parts(const tpi_node *node) {
+bool tpi_run_accepts_parts(const tpi_node *node) {
     const run *r = run_now;
     return r && r->now != NO_KID && r->entries[r->now].node == node && !node->extra &&
            !atomic_load_explicit(&tpi_anomaly, memory_order_relaxed);
@@ -514,7 +516,7 @@ static bool run_node(run *r, uint32_t id) {
     tpi_node *node = e->node;
     tp_tensor **grads = r->slots + e->slot;
     bool any = false;
-    r->turn = id;
+    r->current = id;
     if (!wanted(r, id)) { /* a root that leads to none of the inputs */
         release_n(node->noutputs, grads);
         return true;
@@ -529,8 +531,8 @@ static bool run_node(run *r, uint32_t id) {
         const capture *at = &r->captures[c - 1];
         r->request->grads[at->input] = tpi_retain(grads[at->at.output]);
     }
-    bool takes = r->request->accumulate && e->capture && tpi_accumulator_leaf(node);
-    bool runs = !e->stop && (!r->request->only_inputs || e->runs || takes);
+    bool accumulates = r->request->accumulate && e->capture && tpi_accumulator_leaf(node);
+    bool runs = !e->stop && (!r->request->only_inputs || e->runs || accumulates);
     if (!runs) {
         release_n(node->noutputs, grads);
         return true;
@@ -608,9 +610,9 @@ static bool find_inputs(run *r) {
     return true;
 }
 
-static void place_captures(run *r) {
+static void link_captures(run *r) {
     for (int64_t i = r->request->ninputs - 1; i >= 0; i--) {
-        uint32_t known = r->table[place_of(r, r->captures[i].at.node)];
+        uint32_t known = r->table[slot_of(r, r->captures[i].at.node)];
         if (!known) continue;
         entry *e = &r->entries[known - 1];
         r->captures[i].input = (uint32_t)i;
@@ -624,7 +626,7 @@ static bool walk(run *r, const tpi_edge *roots) {
     for (int64_t i = 0; i < r->request->nroots; i++)
         if (!add_root(r, i, &roots[i])) return false;
     if (!find_reachable(r)) return false;
-    place_captures(r);
+    link_captures(r);
     if (r->request->only_inputs && !mark_running(r)) return false;
     for (uint32_t i = 0; i < r->nentries; i++)
         if (!r->entries[i].deps && !push_ready(r, i)) return false; /* roots; stops that nothing leads to */

@@ -1,8 +1,10 @@
 /* See glue.h. */
+#include "tensor/same_device.h"
 #include "autograd/glue.h"
 #include "tensor/recorder.h"
 #include "autograd/tape.h"
 #include "base/memory.h"
+#include "base/handle.h"
 #include "dispatch/call.h"
 #include "tpi_ops.h"
 #include <pthread.h>
@@ -100,12 +102,16 @@ tp_tensor *tpi_operand_tensor_owned(tp_operand a) {
 }
 
 /* A size that is not positive is an error, and nothing is copied. */
-void tpi_take_options(void *all, size_t size, const void *given, int64_t given_size) {
+__attribute__((noinline)) void tpi_copy_options(void *all, size_t size, const void *given, int64_t given_size) {
     if (given_size <= 0) { /* how much of it there is to read nobody can know */
+        char function[80]; /* hundreds of functions take options: the name costs nothing this way */
+        const char *before = tpi_op_now;
+        if (!before) tpi_op_now = tpi_exported_around(__builtin_return_address(0), function, sizeof function);
         tpi_fail(TP_ERR_VALUE,
                  "argument 'options': expected a struct that begins with its size, got size %lld: write .size = sizeof "
                  "of it",
                  (long long)given_size);
+        tpi_op_now = before;
         return;
     }
     memcpy(all, given, (size_t)given_size < size ? (size_t)given_size : size);
@@ -127,7 +133,7 @@ bool tpi_record_missing(const tpi_node_class *cls, int n, tp_tensor *const *inpu
     for (int i = 0; i < n; i++) tpi_node_edge(node, i, inputs[i]);
     bool ok = true;
     for (int i = 0; ok && i < nresults; i++) ok = tpi_node_attach(node, i, results[i]);
-    tpi_node_done(node);
+    tpi_node_release(node);
     return ok;
 }
 
@@ -142,7 +148,7 @@ bool tpi_record_constant(const tpi_node_class *cls, tp_tensor *self) {
     if (!node) return false;
     tpi_node_edge(node, 0, self);
     bool ok = tpi_node_attach_inplace(node, 0, self);
-    tpi_node_done(node);
+    tpi_node_release(node);
     return ok;
 }
 
@@ -194,7 +200,7 @@ bool tpi_copy_scalars(tp_scalars *to, tp_scalars from) {
     return to->v || !from.v;
 }
 
-bool tpi_take_ints(tp_ints *to, tp_ints owned) {
+bool tpi_move_ints(tp_ints *to, tp_ints owned) {
     *to = owned;
     return owned.v != NULL;
 }
@@ -240,12 +246,12 @@ bool tpi_node_needs_any(const tpi_node *node, int first, int64_t n) {
     return false;
 }
 
-bool tpi_give_list(tpi_node *node, tp_tensors list, int first, int64_t n, tp_tensor **grad_inputs) {
+bool tpi_put_list_gradients(tpi_node *node, tp_tensors list, int first, int64_t n, tp_tensor **grad_inputs) {
     if (list.n != n)
         return tpi_refuse(TP_ERR_RUNTIME, "a derivative gave %lld gradients for %lld inputs", (long long)list.n,
                           (long long)n);
     for (int64_t i = 0; i < n; i++)
-        if (tpi_node_needs(node, first + (int)i)) grad_inputs[first + i] = tpi_take(&list.v[i]);
+        if (tpi_node_needs(node, first + (int)i)) grad_inputs[first + i] = tpi_move_out(&list.v[i]);
     return true;
 }
 
@@ -310,8 +316,7 @@ bool tpi_settle_out(tp_tensor *out, tp_dtype *dtype, tp_device *device) {
         return tpi_refuse(TP_ERR_RUNTIME, "dtype %s does not match dtype of out parameter (%s)", tp_dtype_name(*dtype),
                           tp_dtype_name((tp_dtype)out->dtype));
     tp_device own = tpi_device(out);
-    if (device->type && (device->type != own.type || device->index != own.index))
-        return tpi_refuse_device(own, *device, "");
+    if (device->type && !tpi_same_device(*device, own)) return tpi_refuse_device(own, *device, "");
     *dtype = (tp_dtype)out->dtype;
     *device = own;
     return true;
@@ -327,6 +332,34 @@ tp_tensor *tpi_add_grads(tp_tensor *a, tp_tensor *b) {
 }
 tp_tensor *tpi_as_strided(tp_tensor *t, tp_ints shape, tp_ints strides, int64_t offset) {
     return tpo_as_strided(t, shape, strides, offset);
+}
+
+/* The real elements between the first and the last that the complex geometry g reaches, in pairs. */
+static tp_tensor *pairs_under(tp_tensor *t, const tpi_geometry *g) {
+    int64_t last = 0;
+    bool empty = false;
+    for (int d = 0; d < g->ndim; d++) {
+        empty |= !g->shape[d];
+        last += (g->shape[d] - 1) * g->strides[d];
+    }
+    return tpo_as_strided(t, TP_INTS(empty ? 0 : last + 1, 2), TP_INTS(2, 1), 2 * g->offset);
+}
+
+/* The complex numbers that the pairs are; takes them over. */
+static tp_tensor *complex_of(tp_tensor *pairs) {
+    tp_tensor *numbers = pairs ? tpo_view_as_complex(pairs) : NULL;
+    tpi_release(pairs);
+    return numbers;
+}
+
+tp_tensor *tpi_as_strided_as(tp_tensor *t, const tpi_geometry *g) {
+    tp_ints shape = tp_ints_view(g->shape, g->ndim), strides = tp_ints_view(g->strides, g->ndim);
+    if (g->dtype == (tp_dtype)t->dtype) return tpo_as_strided(t, shape, strides, g->offset);
+    bool reals = tp_dtype_is_complex((tp_dtype)t->dtype);
+    tp_tensor *flat = reals ? tpo_view_as_real(t) : complex_of(pairs_under(t, g));
+    tp_tensor *view = flat ? tpo_as_strided(flat, shape, strides, g->offset) : NULL;
+    tpi_release(flat);
+    return view;
 }
 
 tp_tensor *tpi_marked_view(tp_tensor *t) {

@@ -16,7 +16,7 @@ static inline void tpi_drop(tp_tensor **t) {
     tp_release(*t);
     *t = NULL;
 }
-static inline tp_tensor *tpi_take(tp_tensor **t) {
+static inline tp_tensor *tpi_move_out(tp_tensor **t) {
     tp_tensor *r = *t;
     *t = NULL;
     return r;
@@ -38,9 +38,9 @@ bool tpi_all_to_scope(tp_tensor **t, int n);
  * NULL. */
 void *tpi_no_tensor(const char *op, const char *argument);
 /* Is the dtype, or the tensor's, of one of the groups (TPI_CAT_*) that a native operator takes? None is fine. */
-static inline bool tpi_takes(tp_dtype d, int groups) { return d == TP_NO_DTYPE || tpi_dtype_group[d] & groups; }
-static inline bool tpi_takes_tensor(const tp_tensor *t, int groups) {
-    return !t || tpi_takes((tp_dtype)t->dtype, groups);
+static inline bool tpi_accepts_dtype(tp_dtype d, int groups) { return d == TP_NO_DTYPE || tpi_dtype_group[d] & groups; }
+static inline bool tpi_accepts_tensor(const tp_tensor *t, int groups) {
+    return !t || tpi_accepts_dtype((tp_dtype)t->dtype, groups);
 }
 static inline bool tpi_operand_given(const tp_operand *a) { return a->tensor || a->scalar.kind != TP_SCALAR_NONE; }
 bool tpi_list_given(tp_tensors list); /* no entry is NULL */
@@ -60,7 +60,7 @@ static inline tp_tensor *tpi_first(tp_tensors list) {
 }
 static inline bool tpi_same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
 /* Copies what the caller's options cover: a program built against an older version passes a smaller struct. */
-void tpi_take_options(void *all, size_t size, const void *given, int64_t given_size);
+void tpi_copy_options(void *all, size_t size, const void *given, int64_t given_size);
 
 /* False only where both are integers (or bools) and the divisor has a zero in it that an element would be divided by.
  */
@@ -77,19 +77,19 @@ tp_ints tpi_sizes_along(tp_tensors list, int64_t dim); /* owned array; v NULL an
 int64_t tpi_count_along(tp_ints shape, tp_ints dims);  /* elements along the dims; not given or empty: all */
 int64_t tpi_product_of(tp_ints v);
 
-/* ---- lists of ints in expressions; `room` is the caller's, for as many as the result has ---- */
+/* ---- lists of ints in expressions; `buffer` is the caller's, for as many as the result has ---- */
 static inline tp_ints
-tpi_ints_expanded(int64_t *room, tp_ints v,
+tpi_ints_expanded(int64_t *buffer, tp_ints v,
                   int64_t n) { /* one number serves for all; a list of another length stays as it is */
     if (v.n != 1) return v;
-    for (int64_t i = 0; i < n; i++) room[i] = v.v[0];
-    return tp_ints_view(room, n);
+    for (int64_t i = 0; i < n; i++) buffer[i] = v.v[0];
+    return tp_ints_view(buffer, n);
 }
-static inline tp_ints tpi_ints_joined(int64_t *room, tp_ints a, tp_ints b) { /* at most TP_MAX_DIMS in all */
+static inline tp_ints tpi_ints_joined(int64_t *buffer, tp_ints a, tp_ints b) { /* at most TP_MAX_DIMS in all */
     int64_t n = 0;
-    for (int64_t i = 0; i < a.n && n < TP_MAX_DIMS; i++) room[n++] = a.v[i];
-    for (int64_t i = 0; i < b.n && n < TP_MAX_DIMS; i++) room[n++] = b.v[i];
-    return tp_ints_view(room, n);
+    for (int64_t i = 0; i < a.n && n < TP_MAX_DIMS; i++) buffer[n++] = a.v[i];
+    for (int64_t i = 0; i < b.n && n < TP_MAX_DIMS; i++) buffer[n++] = b.v[i];
+    return tp_ints_view(buffer, n);
 }
 static inline bool tpi_ints_all_are(tp_ints v, int64_t x) {
     for (int64_t i = 0; i < v.n; i++)
@@ -115,13 +115,13 @@ bool tpi_constant_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **
 bool tpi_copy_ints(tp_ints *to, tp_ints from); /* into an owned array; not given stays not given */
 bool tpi_copy_floats(tp_floats *to, tp_floats from);
 bool tpi_copy_scalars(tp_scalars *to, tp_scalars from);
-bool tpi_take_ints(tp_ints *to, tp_ints owned);          /* false if it is not there */
+bool tpi_move_ints(tp_ints *to, tp_ints owned);          /* false if it is not there */
 const char *tpi_intern(const char *text);                /* a copy that lives forever, the same for equal texts */
 bool tpi_unpack(tpi_node *node, int i, tp_tensor **out); /* a saved tensor; false: an error is pending */
 bool tpi_unpack_list(tpi_node *node, int first, int64_t n, tp_tensors *out);
 bool tpi_node_needs_any(const tpi_node *node, int first, int64_t n);
 /* Moves the list's tensors into the gradient slots first ... first + n. */
-bool tpi_give_list(tpi_node *node, tp_tensors list, int first, int64_t n, tp_tensor **grad_inputs);
+bool tpi_put_list_gradients(tpi_node *node, tp_tensors list, int first, int64_t n, tp_tensor **grad_inputs);
 static inline void tpi_mark_inference_all(tp_tensor **t, int n) {
     for (int i = 0; i < n; i++) tpi_mark_inference(t[i]);
 }

@@ -20,6 +20,7 @@ tp_node *tp_grad_fn(const tp_tensor *t) {
 }
 
 int64_t tp_output_nr(const tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return -1;
     tpi_autograd *ag = t ? history_of(t) : NULL;
     return ag ? ag->output : 0;
 }
@@ -34,15 +35,37 @@ tp_node *tp_grad_accumulator(tp_tensor *leaf) {
     return tpi_accumulator(leaf, &edge) ? edge.node : NULL;
 }
 
-tp_node *tp_node_retain(tp_node *node) { return given(node) ? tpi_node_retain(node) : NULL; }
-void tp_node_release(tp_node *node) { tpi_node_release(node); }
-const char *tp_node_name(const tp_node *node) { return given(node) ? node->name : NULL; }
-uint64_t tp_node_sequence(const tp_node *node) { return given(node) ? node->sequence : 0; }
-int64_t tp_node_inputs(const tp_node *node) { return given(node) ? (int64_t)node->noutputs : -1; }
-int64_t tp_node_edges(const tp_node *node) { return given(node) ? (int64_t)node->nedges : -1; }
-tp_tensor *tp_node_variable(const tp_node *node) { return given(node) ? tpi_accumulator_leaf(node) : NULL; }
+tp_node *tp_node_retain(tp_node *node) {
+    if (TPI_ENDED(node, "a node")) return NULL;
+    return given(node) ? tpi_node_retain(node) : NULL;
+}
+void tp_node_release(tp_node *node) {
+    if (TPI_ENDED(node, "a node")) return;
+    tpi_node_release(node);
+}
+const char *tp_node_name(const tp_node *node) {
+    if (TPI_ENDED(node, "a node")) return NULL;
+    return given(node) ? node->name : NULL;
+}
+uint64_t tp_node_sequence(const tp_node *node) {
+    if (TPI_ENDED(node, "a node")) return 0;
+    return given(node) ? node->sequence : 0;
+}
+int64_t tp_node_inputs(const tp_node *node) {
+    if (TPI_ENDED(node, "a node")) return -1;
+    return given(node) ? (int64_t)node->noutputs : -1;
+}
+int64_t tp_node_edges(const tp_node *node) {
+    if (TPI_ENDED(node, "a node")) return -1;
+    return given(node) ? (int64_t)node->nedges : -1;
+}
+tp_tensor *tp_node_variable(const tp_node *node) {
+    if (TPI_ENDED(node, "a node")) return NULL;
+    return given(node) ? tpi_accumulator_leaf(node) : NULL;
+}
 
 tp_node *tp_node_next(const tp_node *node, int64_t i, int64_t *input_nr) {
+    if (TPI_ENDED(node, "a node")) return NULL;
     if (input_nr) *input_nr = 0;
     if (!given(node)) return NULL;
     if (i < 0 || i >= node->nedges)
@@ -54,6 +77,7 @@ tp_node *tp_node_next(const tp_node *node, int64_t i, int64_t *input_nr) {
 }
 
 tp_tensor *tp_node_output(tp_node *node, int64_t output) {
+    if (TPI_ENDED(node, "a node")) return NULL;
     if (!given(node)) return NULL;
     tp_tensor *leaf = tpi_accumulator_leaf(node);
     if (leaf) return tpi_to_scope(tpi_retain(leaf));
@@ -80,6 +104,7 @@ tp_tensor *tp_node_output(tp_node *node, int64_t output) {
 
 /* ---- What a node saved ---- */
 int64_t tp_node_find_saved(const tp_node *node, const char *name) {
+    if (TPI_ENDED(node, "a node")) return -1;
     if (!given(node) || !name || !node->cls->saved) return -1;
     int64_t slot = 0;
     size_t length = strlen(name);
@@ -91,7 +116,10 @@ int64_t tp_node_find_saved(const tp_node *node, const char *name) {
     return -1;
 }
 
-const char *tp_node_saved_names(const tp_node *node) { return given(node) && node->cls->saved ? node->cls->saved : ""; }
+const char *tp_node_saved_names(const tp_node *node) {
+    if (TPI_ENDED(node, "a node")) return NULL;
+    return given(node) && node->cls->saved ? node->cls->saved : "";
+}
 
 static tpi_saved *slot_of(const tp_node *node, int64_t slot) {
     if (!given(node)) return NULL;
@@ -101,12 +129,14 @@ static tpi_saved *slot_of(const tp_node *node, int64_t slot) {
 }
 
 tp_tensor *tp_node_saved(tp_node *node, int64_t slot) {
+    if (TPI_ENDED(node, "a node")) return NULL;
     const tpi_saved *saved = slot_of(node, slot);
     tp_tensor *t = saved ? tpi_saved_get(node, saved) : NULL;
     return t ? tpi_to_scope(t) : NULL;
 }
 
 bool tp_node_pack_saved(tp_node *node, int64_t slot, const tp_saved_hooks *hooks) {
+    if (TPI_ENDED(node, "a node")) return false;
     tpi_saved *saved = slot_of(node, slot);
     if (!saved) return false;
     if (saved->kind == TPI_SAVED_NONE)
@@ -144,6 +174,7 @@ bool tp_node_pack_saved(tp_node *node, int64_t slot, const tp_saved_hooks *hooks
 }
 
 bool tp_node_run(tp_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
+    if (TPI_ENDED(node, "a node")) return false;
     if (!given(node) || !TPI_LIST_GIVEN(grads, node->noutputs) || !TPI_LIST_GIVEN(grad_inputs, node->nedges))
         return false;
     bool any = false;
@@ -164,9 +195,13 @@ bool tp_node_run(tp_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs
     return ok;
 }
 
-void *tp_node_binding(const tp_node *node) { return given(node) && node->extra ? node->extra->binding : NULL; }
+void *tp_node_binding(const tp_node *node) {
+    if (TPI_ENDED(node, "a node")) return NULL;
+    return given(node) && node->extra ? node->extra->binding : NULL;
+}
 
 bool tp_node_set_binding(tp_node *node, void *object, void (*gone)(void *object)) {
+    if (TPI_ENDED(node, "a node")) return false;
     if (!given(node)) return false;
     if (!object && !node->extra) return true;
     tpi_extra *extra = tpi_node_extra(node);

@@ -189,9 +189,9 @@ static bool run_node_hook(const tpi_hook *hook, tp_tensors grad_inputs, tp_tenso
     bool ok = result != TP_HOOK_FAILED || tpi_refuse(TP_ERR_RUNTIME, "a hook of a node failed");
     for (int64_t i = 0; ok && result == TP_HOOK_REPLACE && i < n; i++) ok = may_replace(grads[i], replaced[i], i);
     for (int64_t i = 0; i < n; i++) {
-        bool takes = ok && result == TP_HOOK_REPLACE;
-        tpi_release(takes ? grads[i] : replaced[i]);
-        if (takes) grads[i] = replaced[i];
+        bool replaces = ok && result == TP_HOOK_REPLACE;
+        tpi_release(replaces ? grads[i] : replaced[i]);
+        if (replaces) grads[i] = replaced[i];
         replaced[i] = NULL;
     }
     return ok;
@@ -229,16 +229,19 @@ static int64_t refuse_hook(const char *why) {
 }
 
 int64_t tp_add_hook(tp_tensor *t, tp_hook_fn fn, void *context, void (*release)(void *context)) {
+    if (TPI_ENDED(t, "a tensor")) return -1;
     if (!given(t, "t", "tensor") || !given((const void *)fn, "fn", "function")) return 0;
     if (!tpi_has_history(t)) return refuse_hook("cannot register a hook on a tensor that doesn't require gradient");
     return add_to(hooks_of(t), (tpi_hook){.fn = fn, .context = context, .release = release});
 }
 
 bool tp_has_hooks(const tp_tensor *leaf) {
+    if (TPI_ENDED(leaf, "a tensor")) return false;
     return leaf && leaf->autograd && (leaf->autograd->hooks || leaf->autograd->after);
 }
 
 int64_t tp_add_accumulated_hook(tp_tensor *leaf, tp_leaf_hook_fn fn, void *context, void (*release)(void *context)) {
+    if (TPI_ENDED(leaf, "a tensor")) return -1;
     if (!given(leaf, "leaf", "tensor") || !given((const void *)fn, "fn", "function")) return 0;
     if (!tpi_has_history(leaf)) return refuse_hook("cannot register a hook on a tensor that doesn't require gradient");
     if (!tp_is_leaf(leaf)) return refuse_hook("post accumulate grad hooks cannot be registered on non-leaf tensors");
@@ -246,6 +249,7 @@ int64_t tp_add_accumulated_hook(tp_tensor *leaf, tp_leaf_hook_fn fn, void *conte
 }
 
 bool tp_remove_hook(tp_tensor *t, int64_t handle) {
+    if (TPI_ENDED(t, "a tensor")) return false;
     tpi_hook **list = t ? hooks_of(t) : NULL;
     if (list && (remove_from(list, handle) || remove_from(&tpi_autograd_of(t)->after, handle))) return true;
     return tpi_refuse(TP_ERR_VALUE, "argument 'handle': the tensor has no hook with the handle %lld",
@@ -259,14 +263,17 @@ static int64_t add_node_hook(tp_node *node, bool before, tpi_hook made) {
 }
 
 int64_t tp_node_add_hook(tp_node *node, tp_node_hook_fn fn, void *context, void (*release)(void *context)) {
+    if (TPI_ENDED(node, "a node")) return -1;
     return add_node_hook(node, false, (tpi_hook){.node_fn = fn, .context = context, .release = release});
 }
 
 int64_t tp_node_add_prehook(tp_node *node, tp_node_hook_fn fn, void *context, void (*release)(void *context)) {
+    if (TPI_ENDED(node, "a node")) return -1;
     return add_node_hook(node, true, (tpi_hook){.node_fn = fn, .context = context, .release = release});
 }
 
 bool tp_node_remove_hook(tp_node *node, int64_t handle) {
+    if (TPI_ENDED(node, "a node")) return false;
     tpi_extra *extra = node ? node->extra : NULL;
     if (extra && (remove_from(&extra->before, handle) || remove_from(&extra->after, handle))) return true;
     return tpi_refuse(TP_ERR_VALUE, "argument 'handle': the node has no hook with the handle %lld", (long long)handle);

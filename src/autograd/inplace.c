@@ -21,17 +21,18 @@ static bool refuse_no_grad_view(void) {
         "block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).");
 }
 
-static bool refuse_custom_view(const tp_tensor *t) {
-    const tpi_node *fn = tpi_autograd_of(t)->grad_fn;
+static bool refuse_custom_view(const tp_tensor *t, const char *what) {
+    const tpi_autograd *ag = tpi_autograd_of(t);
+    const tpi_node *fn = ag->grad_fn;
     const char *name = !fn ? "a custom function" : tp_node_function(fn) ? fn->cls->op : fn->name;
     return tpi_refuse(TP_ERR_RUNTIME,
-                      "Output %lld of %s is a view and is being modified inplace. This view was created inside a "
+                      "Output %lld of %s is a view and %s modified inplace. This view was created inside a "
                       "custom Function (or because an input was "
                       "returned as-is) and the autograd logic to handle view+inplace would override the custom "
                       "backward associated with the custom "
                       "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by "
                       "cloning the output of the custom Function.",
-                      (long long)tp_output_nr(t), name);
+                      (long long)ag->output, name, what);
 }
 
 static bool refuse_multi_view(const tp_tensor *t) {
@@ -42,7 +43,7 @@ static bool refuse_multi_view(const tp_tensor *t) {
                       "function that returns multiple views. Such "
                       "functions do not allow the output views to be modified inplace. You should replace the inplace "
                       "operation by an out-of-place one.",
-                      fn ? (long long)tp_output_nr(t) : 0, fn ? tpi_node_call(fn, name) : "a function");
+                      fn ? (long long)tp_output_nr(t) : 0, fn ? tpi_node_forward_name(fn, name) : "a function");
 }
 
 bool tpi_check_tracked_write(const tp_tensor *t) {
@@ -54,7 +55,7 @@ bool tpi_check_tracked_write(const tp_tensor *t) {
 /* With the grad mode on: is t something whose history a write could go into? */
 bool tpi_check_recorded_write(tp_tensor *t) {
     tp_tensor *base = t->base;
-    if (base && (t->flags & TPI_CUSTOM_VIEW) && t->requires_grad) return refuse_custom_view(t);
+    if (base && (t->flags & TPI_CUSTOM_VIEW) && t->requires_grad) return refuse_custom_view(t, "is being");
     if (base && (t->flags & TPI_NO_GRAD_VIEW) && base->requires_grad) return refuse_no_grad_view();
     if (base && (t->flags & TPI_MULTI_VIEW) && tpi_tracks(t)) return refuse_multi_view(t);
     if (base && tpi_is_tracked_leaf(base))
@@ -88,8 +89,15 @@ bool tpi_check_out(int n, tp_tensor *const *inputs, tp_tensor *out) {
 
 /* ---- Views of a base that was written ---- */
 
+/* What a Function gave has the Function's history, whose backward knows nothing of a later write to the base. */
+static bool is_stale_custom_view(const tp_tensor *t) {
+    const tpi_autograd *ag = tpi_autograd_of(t);
+    return ag && ag->grad_fn && t->base->requires_grad && ag->view_version != tpi_version(t);
+}
+
 bool tpi_view_is_stale(const tp_tensor *t) {
     const tp_tensor *base = t->base;
+    if (t->flags & TPI_CUSTOM_VIEW) return is_stale_custom_view(t);
     if (!base->requires_grad || (t->flags & TPI_NO_GRAD_VIEW)) return false;
     tpi_autograd *ag = tpi_autograd_of(t), *of_base = tpi_autograd_of(base);
     if (!ag || !ag->grad_fn)
@@ -97,32 +105,46 @@ bool tpi_view_is_stale(const tp_tensor *t) {
     return ag->view_version != tpi_version(t);
 }
 
-static bool same_dtype_as_base(const tp_tensor *t) {
-    return t->dtype == t->base->dtype ||
-           tpi_refuse(TP_ERR_MISSING,
+/* A view has its base's dtype, or sees complex numbers as pairs of real ones, or pairs as complex numbers. A pair that
+ * begins at an odd element of the storage would lie elsewhere in a copy of the base. */
+static bool dtype_fits_base(const tp_tensor *t) {
+    tp_dtype dtype = (tp_dtype)t->dtype, of_base = (tp_dtype)t->base->dtype;
+    if (dtype == of_base || dtype == tpi_dtype_to_real(of_base)) return true;
+    if (dtype == tpi_dtype_to_complex(of_base) && tpi_offset(t->base) % 2 == 0) return true;
+    return tpi_refuse(TP_ERR_MISSING,
                       "a %s view of a %s tensor cannot be followed through an in-place write; clone it first",
-                      tp_dtype_name((tp_dtype)t->dtype), tp_dtype_name((tp_dtype)t->base->dtype));
+                      tp_dtype_name(dtype), tp_dtype_name(of_base));
 }
 
-/* As tpi_as_strided, recorded whatever the grad mode. */
-static tp_tensor *recorded_view(tp_tensor *of, tp_ints shape, tp_ints strides, int64_t offset, bool marked) {
+/* As tpi_as_strided_as, recorded whatever the grad mode. */
+static tp_tensor *recorded_view(tp_tensor *of, const tpi_geometry *g, bool marked) {
     bool off = tpi_grad_off;
     tpi_grad_off = false;
-    tp_tensor *t = tpi_as_strided(of, shape, strides, offset);
+    tp_tensor *t = tpi_as_strided_as(of, g);
     if (t && tpi_marked(t) != marked) {
-        tp_tensor *turned = tpi_marked_view(t);
+        tp_tensor *marked_view = tpi_marked_view(t);
         tpi_release(t);
-        t = turned;
+        t = marked_view;
     }
     tpi_grad_off = off;
     return t;
 }
 
+static tpi_geometry geometry_of(const tp_tensor *t) {
+    tpi_geometry g = {.ndim = t->ndim, .offset = tpi_offset(t), .dtype = (tp_dtype)t->dtype};
+    for (int d = 0; d < t->ndim; d++) {
+        g.shape[d] = t->shape[d];
+        g.strides[d] = t->strides[d];
+    }
+    return g;
+}
+
 bool tpi_view_refresh(tp_tensor *view) {
-    if (!same_dtype_as_base(view)) return false;
+    if (view->flags & TPI_CUSTOM_VIEW) return refuse_custom_view(view, "its base or another view of its base has been");
+    if (!dtype_fits_base(view)) return false;
     tpi_autograd *ag = tpi_autograd_make(view);
-    tp_tensor *again =
-        ag ? recorded_view(view->base, tpi_shape(view), tpi_strides(view), tpi_offset(view), tpi_marked(view)) : NULL;
+    tpi_geometry g = geometry_of(view);
+    tp_tensor *again = ag ? recorded_view(view->base, &g, tpi_marked(view)) : NULL;
     if (!again) return false;
     tpi_autograd *made = tpi_autograd_of(again);
     if (made && made->grad_fn) tpi_set_history(view, ag, tpi_node_retain(made->grad_fn), made->output);
@@ -150,7 +172,7 @@ bool tpi_record_copy(tp_tensor *dst, tp_tensor *src) {
     bool ok = tpi_copy_data(dst, src);
     if (ok) tpi_touch(dst);
     if (ok && node) ok = tpi_attach_inplace(node, 0, dst, 0);
-    tpi_node_done(node);
+    tpi_node_release(node);
     return ok;
 }
 
@@ -159,8 +181,9 @@ bool tpi_record_copy(tp_tensor *dst, tp_tensor *src) {
 typedef struct slice {
     int base_ndim, view_ndim;
     int self_edge, output; /* of the call's own node: the edge and the output that the view is */
-    int64_t base_offset, view_offset;
-    int64_t dims[]; /* the base's sizes and strides, the view's sizes and strides */
+    tp_dtype base_dtype, view_dtype;
+    int64_t base_offset, view_offset; /* each in elements of its own dtype */
+    int64_t dims[];                   /* the base's sizes and strides, the view's sizes and strides */
 } slice;
 
 static size_t slice_bytes(const tp_tensor *base, const tp_tensor *view) {
@@ -169,7 +192,8 @@ static size_t slice_bytes(const tp_tensor *base, const tp_tensor *view) {
 
 static void slice_fill(slice *s, const tp_tensor *base, const tp_tensor *view, int self_edge, int output) {
     int nb = base->ndim, nv = view->ndim;
-    *s = (slice){nb, nv, self_edge, output, tpi_offset(base), tpi_offset(view)};
+    tp_dtype base_dtype = (tp_dtype)base->dtype, view_dtype = (tp_dtype)view->dtype;
+    *s = (slice){nb, nv, self_edge, output, base_dtype, view_dtype, tpi_offset(base), tpi_offset(view)};
     if (nb) {
         memcpy(s->dims, base->shape, (size_t)nb * sizeof(int64_t));
         memcpy(s->dims + nb, base->strides, (size_t)nb * sizeof(int64_t));
@@ -183,9 +207,27 @@ static void slice_fill(slice *s, const tp_tensor *base, const tp_tensor *view, i
 
 static tp_ints base_shape(const slice *s) { return (tp_ints){s->dims, s->base_ndim}; }
 static tp_ints base_strides(const slice *s) { return (tp_ints){s->dims + s->base_ndim, s->base_ndim}; }
-static tp_ints view_shape(const slice *s) { return (tp_ints){s->dims + 2 * s->base_ndim, s->view_ndim}; }
-static tp_ints view_strides(const slice *s) {
-    return (tp_ints){s->dims + 2 * s->base_ndim + s->view_ndim, s->view_ndim};
+
+static tpi_geometry base_geometry(const slice *s) {
+    tpi_geometry g = {.ndim = s->base_ndim, .offset = s->base_offset, .dtype = s->base_dtype};
+    memcpy(g.shape, s->dims, (size_t)s->base_ndim * sizeof(int64_t));
+    memcpy(g.strides, s->dims + s->base_ndim, (size_t)s->base_ndim * sizeof(int64_t));
+    return g;
+}
+
+static tpi_geometry view_geometry(const slice *s, int64_t offset) {
+    const int64_t *dims = s->dims + 2 * s->base_ndim;
+    tpi_geometry g = {.ndim = s->view_ndim, .offset = offset, .dtype = s->view_dtype};
+    memcpy(g.shape, dims, (size_t)s->view_ndim * sizeof(int64_t));
+    memcpy(g.strides, dims + s->view_ndim, (size_t)s->view_ndim * sizeof(int64_t));
+    return g;
+}
+
+/* The view's place where the base begins at the start of a storage: its own offset less the base's, in the view's
+ * elements. */
+static tpi_geometry view_of_whole(const slice *s) {
+    int64_t from = (int64_t)tpi_dtype_bytes[s->base_dtype], to = (int64_t)tpi_dtype_bytes[s->view_dtype];
+    return view_geometry(s, s->view_offset - s->base_offset * from / to);
 }
 
 static tp_tensor *copied(tp_tensor *t, tp_tensor *into) { /* takes `into` over */
@@ -196,9 +238,8 @@ static tp_tensor *copied(tp_tensor *t, tp_tensor *into) { /* takes `into` over *
 
 /* The view's part of `whole`, a tensor with the base's strides in storage of its own. */
 static tp_tensor *part_of(const slice *s, tp_tensor *whole) {
-    int64_t offset = s->view_offset - s->base_offset;
-    if (tpi_grad_off) return tpi_alias(whole, s->view_ndim, view_shape(s).v, view_strides(s).v, offset);
-    return tpi_as_strided(whole, view_shape(s), view_strides(s), offset);
+    tpi_geometry g = view_of_whole(s);
+    return tpi_grad_off ? tpi_alias_as(whole, &g) : tpi_as_strided_as(whole, &g);
 }
 
 /* The call's own backward, for the gradient of its result alone. */
@@ -243,10 +284,9 @@ static const tpi_node_class slices_class = {"CopySlices", "copy_slices", slices_
 
 /* A new base whose part is t. */
 static tp_tensor *base_around(const slice *s, tp_tensor *t) {
-    tp_tensor *whole = tpi_empty_strided(base_shape(s), base_strides(s), (tp_dtype)t->dtype, tpi_device(t));
-    tp_tensor *part =
-        whole ? tpi_alias(whole, s->view_ndim, view_shape(s).v, view_strides(s).v, s->view_offset - s->base_offset)
-              : NULL;
+    tp_tensor *whole = tpi_empty_strided(base_shape(s), base_strides(s), s->base_dtype, tpi_device(t));
+    tpi_geometry g = view_of_whole(s);
+    tp_tensor *part = whole ? tpi_alias_as(whole, &g) : NULL;
     if (!part || !tpi_copy_data(part, t)) {
         tpi_release(whole);
         whole = NULL;
@@ -258,14 +298,14 @@ static tp_tensor *base_around(const slice *s, tp_tensor *t) {
 tp_tensor *tpi_unpack_slice(tpi_node *inner, tp_tensor *saved, bool elsewhere) {
     tpi_node *node = inner->outer;
     const slice *s = node->attrs;
+    tpi_geometry of_base = base_geometry(s), of_view = elsewhere ? view_of_whole(s) : view_geometry(s, s->view_offset);
     tp_tensor *base = elsewhere ? base_around(s, saved) /* stands in for the written base */
-                                : tpi_alias(saved, s->base_ndim, base_shape(s).v, base_strides(s).v, s->base_offset);
+                                : tpi_alias_as(saved, &of_base);
     tpi_autograd *ag = base ? tpi_autograd_make(base) : NULL;
     tp_tensor *t = NULL;
     if (ag) {
         tpi_set_history(base, ag, tpi_node_retain(node), 0);
-        t = recorded_view(base, view_shape(s), view_strides(s),
-                          elsewhere ? s->view_offset - s->base_offset : s->view_offset, tpi_marked(base));
+        t = recorded_view(base, &of_view, tpi_marked(base));
     }
     tpi_release(base);
     return t;
@@ -299,7 +339,7 @@ bool tpi_attach_inplace(tpi_node *node, int output, tp_tensor *t, int self_edge)
         return tpi_refuse(TP_ERR_RUNTIME,
                           "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     tpi_autograd *of_base = tpi_autograd_make(t->base), *ag = tpi_autograd_make(t);
-    if (!of_base || !ag || !same_dtype_as_base(t) || !tpi_meta_set(&node->metas[output], t)) return false;
+    if (!of_base || !ag || !dtype_fits_base(t) || !tpi_meta_set(&node->metas[output], t)) return false;
     tpi_node *slices = slices_node(node, output, t, self_edge);
     if (!slices) return false;
     tpi_set_history(t->base, of_base, slices, 0);

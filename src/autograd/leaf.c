@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <taper/autograd.h>
+#include "tensor/same_device.h"
 #include "dispatch/profile.h"
 #include "autograd/tape.h"
 
@@ -198,18 +199,19 @@ bool tpi_has_history(const tp_tensor *t) {
 }
 
 bool tp_requires_grad(const tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return false;
     return tpi_has_history(t) || (t && t->base && t->base->requires_grad && tpi_differentiable(t));
 }
 
 bool tp_is_leaf(const tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return false;
     if (!t) return false;
     refresh(t);
     tpi_autograd *ag = tpi_autograd_of(t);
     return !(ag && ag->grad_fn);
 }
 
-tp_tensor *tp_set_requires_grad(tp_tensor *t, bool on) {
-    if (!refuse_null(t)) return NULL;
+static tp_tensor *set_requires_grad(tp_tensor *t, bool on) {
     if (!tp_is_leaf(t)) {
         if (on) return t;
         return tpi_fail(
@@ -230,8 +232,16 @@ tp_tensor *tp_set_requires_grad(tp_tensor *t, bool on) {
     t->requires_grad = on;
     return t;
 }
+tp_tensor *tp_set_requires_grad(tp_tensor *t, bool on) {
+    if (!refuse_null(t)) return NULL;
+    const char *before = tpi_op_enter(__func__);
+    tp_tensor *set = set_requires_grad(t, on);
+    tpi_op_leave(before);
+    return set;
+}
 
 tp_tensor *tp_grad(const tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return NULL;
     tpi_autograd *ag = t ? tpi_autograd_of(t) : NULL;
     tp_tensor *grad = ag ? ag->grad : NULL;
     if (__builtin_expect(tpi_recording != NULL, 0) && t) tpi_recording->read_grad(tpi_recording, (tp_tensor *)t, grad);
@@ -246,8 +256,7 @@ static bool check_grad(const tp_tensor *t, const tp_tensor *grad) {
                           "gradient must match the tensor's "
                           "grad_dtype (defaults to the tensor's dtype).",
                           tp_dtype_name((tp_dtype)grad->dtype), tp_dtype_name((tp_dtype)t->dtype));
-    if (!tpi_opaque(grad) && !tpi_opaque(t) &&
-        (tpi_device(grad).type != tpi_device(t).type || tpi_device(grad).index != tpi_device(t).index))
+    if (!tpi_opaque(grad) && !tpi_opaque(t) && !tpi_same_device(tpi_device(grad), tpi_device(t)))
         return tpi_refuse(TP_ERR_RUNTIME,
                           "argument 'grad': attempting to assign a gradient located on another device than the tensor");
     if (!tpi_same_shape(grad, t))
@@ -300,6 +309,7 @@ bool tp_retain_grad(tp_tensor *t) {
 }
 
 bool tp_retains_grad(const tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return false;
     tpi_autograd *ag = t ? tpi_autograd_of(t) : NULL;
     return ag && ag->grad_fn && ag->retains_grad;
 }

@@ -5,8 +5,10 @@
  * points from newer to older, nothing in circles, and dropping the last result frees its graph. */
 #include <string.h>
 #include <taper/autograd.h>
+#include "tensor/same_device.h"
 #include "dispatch/profile.h"
 #include "autograd/tape.h"
+#include "base/handle.h"
 #include "device/gpu/driver.h"
 
 /* ---- Nodes ---- */
@@ -47,7 +49,7 @@ tpi_node *tpi_node_new(const tpi_node_class *cls, int nedges, int nsaved, size_t
     return node;
 }
 
-const char *tpi_node_call(const tpi_node *node, char buffer[static 96]) {
+const char *tpi_node_forward_name(const tpi_node *node, char buffer[static 96]) {
     size_t n = strnlen(node->name, 95), end = n;
     while (end && node->name[end - 1] >= '0' && node->name[end - 1] <= '9') end--;
     bool backward = end > 8 && !memcmp(node->name + end - 8, "Backward", 8);
@@ -88,7 +90,7 @@ static void node_free(tpi_node *node) {
         tpi_node_release(node->inner);
     }
     if (node->extra) extra_free(node->extra);
-    tpi_delete(node, node->bytes);
+    tpi_handle_delete(node, node->bytes);
 }
 
 void tpi_node_release(tpi_node *node) {
@@ -107,7 +109,6 @@ void tpi_node_release(tpi_node *node) {
     freeing = false;
 }
 
-void tpi_node_done(tpi_node *node) { tpi_node_release(node); }
 void *tpi_node_attrs(tpi_node *node) { return node->attrs; }
 
 bool tpi_node_needs(const tpi_node *node, int i) { return node->edges[i].node && tpi_run_needs(node, i); }
@@ -129,9 +130,7 @@ bool tpi_meta_set(tpi_meta *meta, const tp_tensor *t) {
     meta->ndim = t->ndim;
     meta->dtype = t->dtype;
     meta->device = tpi_device(t);
-    meta->stream = tpi_gpu_side_streams && (meta->device.type == TP_CUDA || meta->device.type == TP_XPU)
-                       ? tpi_gpu_stream_of(meta->device)
-                       : NULL;
+    meta->stream = tpi_gpu_side_streams && tpi_is_gpu(meta->device) ? tpi_gpu_stream_of(meta->device) : NULL;
     return true;
 }
 
@@ -244,6 +243,7 @@ void tpi_history_of_view(tp_tensor *view, tp_tensor *of) {
 }
 
 const char *tp_grad_fn_name(const tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return NULL;
     if (!t || !tpi_tracks(t)) return NULL;
     if (t->base && tpi_view_is_stale(t) && !tpi_view_refresh((tp_tensor *)t)) return NULL;
     tpi_autograd *ag = tpi_autograd_of(t);

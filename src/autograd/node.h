@@ -72,7 +72,7 @@ static inline void tpi_mark_inference(tp_tensor *t) {
 
 /* A call is recorded like this: tpi_node_new; an edge for each tensor input and the inputs that backward needs (both
  * before anything is written in place); the forward computation, with tpi_touch after an in-place write; attach the
- * results; save results; done. A failure of tpi_node_edge (no memory) is kept in the node and reported by attach.
+ * results; save results; release. A failure of tpi_node_edge (no memory) is kept in the node and reported by attach.
  *
  * nedges inputs, nsaved saved tensors, attr_bytes of attributes (zeroed), noutputs outputs. */
 tpi_node *tpi_node_new(const tpi_node_class *cls, int nedges, int nsaved, size_t attr_bytes, int noutputs);
@@ -80,14 +80,13 @@ void tpi_node_edge(tpi_node *node, int i, tp_tensor *input); /* input may be NUL
 bool tpi_node_save(tpi_node *node, int i, tp_tensor *t);     /* an input (t may be NULL: saved as "not given") */
 bool tpi_node_save_output(tpi_node *node, int i, tp_tensor *t, int output);
 /* Makes `t`, a fresh result, output number `output` of the node. The node is reference counted: each attach takes one;
- * the maker's own reference is dropped by tpi_node_done. Non-floating outputs are left alone. False: an error is
+ * the maker's own reference is dropped by tpi_node_release. Non-floating outputs are left alone. False: an error is
  * pending, and t has no history. */
 bool tpi_node_attach(tpi_node *node, int output, tp_tensor *t);
 /* The same after `t`, the input of edge 0, was written in place: its history now goes through the node. For a view, the
  * base's history is rewritten (grad of the base = the old gradient with the view's part replaced), and the view's with
  * it. */
 bool tpi_node_attach_inplace(tpi_node *node, int output, tp_tensor *t);
-void tpi_node_done(tpi_node *node); /* NULL is fine */
 /* A composition's result goes by `name`, which lives as long as the library; not when it is the composition's input,
  * handed through. */
 void tpi_node_rename(tp_tensor *result, tp_tensor *input, const char *name);
@@ -120,7 +119,7 @@ bool tpi_check_out(int n, tp_tensor *const *inputs, tp_tensor *out);
  * grad gives its accumulation node; a view whose base was written since gets its history anew. NULL: no gradient flows
  * to t, or an error is pending. */
 tpi_node *tpi_grad_fn(tp_tensor *t, uint32_t *output);
-void tpi_node_release(tpi_node *node);
+void tpi_node_release(tpi_node *node); /* NULL is fine */
 
 /* the tensor's autograd part, made if missing; NULL and an error without memory */
 tpi_autograd *tpi_autograd_make(tp_tensor *t);
@@ -145,6 +144,8 @@ bool tpi_add_grads_into(tp_tensor *a,
                         tp_tensor *b); /* a += b on the data alone: no tape, a's version is the caller's affair */
 tp_tensor *tpi_as_strided(tp_tensor *t, tp_ints shape, tp_ints strides,
                           int64_t offset); /* offset from the start of the storage */
+/* The same as a view of g's dtype: t's, or its complex numbers as pairs of real ones, or its pairs as complex ones. */
+tp_tensor *tpi_as_strided_as(tp_tensor *t, const struct tpi_geometry *g);
 tp_tensor *
 tpi_marked_view(tp_tensor *t); /* t's memory with the mark turned (tensor/tensor.h): its conjugate or negative */
 #endif

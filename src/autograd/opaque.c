@@ -10,6 +10,7 @@ static _Atomic(tp_opaque_fn) handler;
 void tp_set_opaque_handler(tp_opaque_fn fn) { atomic_store(&handler, fn); }
 
 bool tp_set_opaque(tp_tensor *t, bool opaque) {
+    if (TPI_ENDED(t, "a tensor")) return false;
     if (!t) return tpi_refuse(TP_ERR_TYPE, "expected a tensor, got NULL");
     if (opaque)
         t->flags |= TPI_OPAQUE;

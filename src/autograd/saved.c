@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include "autograd/tape.h"
 
-static bool refuse_inference(const tp_tensor *t) {
+static bool may_be_saved(const tp_tensor *t) {
     return !(t->flags & TPI_INFERENCE) || tpi_keeps_inference ||
            tpi_refuse(TP_ERR_RUNTIME,
                       "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
@@ -41,7 +41,7 @@ static bool keep(tpi_saved *slot, tp_tensor *t, bool packs) {
 
 bool tpi_saved_input(tpi_saved *slot, tp_tensor *t) {
     if (!t) return true;
-    if (!refuse_inference(t)) return false;
+    if (!may_be_saved(t)) return false;
     bool packs = tpi_packs(t);
     if (!packs && (tpi_is_tracked_leaf(t) ||
                    tpi_opaque(t))) { /* an alias of an opaque tensor would lack what the binding knows of it */
@@ -57,7 +57,7 @@ bool tpi_saved_input(tpi_saved *slot, tp_tensor *t) {
 
 bool tpi_saved_output(tpi_saved *slot, tp_tensor *t, uint32_t output) {
     if (!t) return true;
-    if (!refuse_inference(t)) return false;
+    if (!may_be_saved(t)) return false;
     *slot = (tpi_saved){.output = output, .version = tpi_version(t), .kind = TPI_SAVED_OUTPUT};
     return keep(slot, t, tpi_packs(t));
 }
@@ -101,7 +101,7 @@ static tp_tensor *with_history(tp_tensor *saved, tpi_node *fn, uint32_t output) 
 }
 
 /* Gives t, which it takes over, the history of what was saved. */
-static tp_tensor *again(tpi_node *node, const tpi_saved *slot, tp_tensor *t) {
+static tp_tensor *restore_history(tpi_node *node, const tpi_saved *slot, tp_tensor *t) {
     bool output = slot->kind == TPI_SAVED_OUTPUT, slice = output && node->outer;
     tpi_node *fn = !output ? slot->fn : node->metas[slot->output].shape ? node : NULL;
     tp_tensor *result = slice ? tpi_unpack_slice(node, t, slot->is_packed)
@@ -114,14 +114,14 @@ static tp_tensor *again(tpi_node *node, const tpi_saved *slot, tp_tensor *t) {
 /* What the user's hooks give back is not checked for changes: nobody knows what it shares memory with. */
 static tp_tensor *from_packed(tpi_node *node, const tpi_saved *slot) {
     tp_tensor *t = tpi_unpack_packed(slot->packed);
-    return !t || tpi_grad_off ? t : again(node, slot, t);
+    return !t || tpi_grad_off ? t : restore_history(node, slot, t);
 }
 
 static tp_tensor *refuse_changed(const tpi_node *node, const tpi_saved *slot, uint32_t version) {
     bool output = slot->kind == TPI_SAVED_OUTPUT;
     const tpi_node *fn = output ? node : slot->kind == TPI_SAVED_ALIAS ? slot->fn : NULL;
     char which[160] = "", name[96];
-    if (fn) snprintf(which, sizeof which, ", which is output %u of %s,", slot->output, tpi_node_call(fn, name));
+    if (fn) snprintf(which, sizeof which, ", which is output %u of %s,", slot->output, tpi_node_forward_name(fn, name));
     return tpi_fail(
         TP_ERR_RUNTIME,
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
@@ -153,7 +153,7 @@ tp_tensor *tpi_saved_get(tpi_node *node, const tpi_saved *slot) {
     uint32_t version = tpi_version(slot->t);
     if (version != slot->version) return refuse_changed(node, slot, version);
     if (tpi_grad_off || slot->kind == TPI_SAVED_LEAF) return tpi_retain(slot->t);
-    return again(node, slot, tpi_retain(slot->t));
+    return restore_history(node, slot, tpi_retain(slot->t));
 }
 
 tp_tensor *tpi_node_saved(tpi_node *node, int i) { return tpi_saved_get(node, &node->saved[i]); }

@@ -2,6 +2,7 @@
  * new data; its gradient, its hooks and its version count stay. A leaf that the tape has saved is seen with its new
  * data, as in PyTorch. */
 #include <string.h>
+#include "tensor/same_device.h"
 #include "tensor/check_arguments.h"
 #include "autograd/tape.h"
 #include "device/uninitialized.h"
@@ -29,8 +30,7 @@ static void forget_accumulator(tp_tensor *t) {
 }
 
 static bool looks_alike(const tp_tensor *a, const tp_tensor *b) {
-    return a->dtype == b->dtype && tpi_same_shape(a, b) && tpi_device(a).type == tpi_device(b).type &&
-           tpi_device(a).index == tpi_device(b).index;
+    return a->dtype == b->dtype && tpi_same_shape(a, b) && tpi_same_device(tpi_device(a), tpi_device(b));
 }
 
 /* A view's history comes from its base, which it is about to leave: it is brought up to date first. */
@@ -78,6 +78,7 @@ static bool geometry_of(int64_t offset, tp_ints shape, tp_ints strides, tpi_geom
 }
 
 bool tp_set_storage(tp_tensor *t, tp_storage *storage, int64_t offset, tp_ints shape, tp_ints strides) {
+    if (TPI_ENDED(storage, "a storage")) return false;
     TPI_STOP_ON_ERROR(false);
     tpi_geometry g;
     if (!given(t, "t")) return false;
@@ -85,7 +86,7 @@ bool tp_set_storage(tp_tensor *t, tp_storage *storage, int64_t offset, tp_ints s
     if (!tpi_grad_off && !tpi_check_recorded_write(t)) return false;
     if (!tpi_grad_off && tpi_has_history(t))
         return tpi_refuse(TP_ERR_RUNTIME, "set_ cannot be recorded: the tensor is a result of %s", tp_grad_fn_name(t));
-    if (storage->device.type != tpi_device(t).type || storage->device.index != tpi_device(t).index)
+    if (!tpi_same_device(storage->device, tpi_device(t)))
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'storage': expected one on the tensor's device");
     if (!geometry_of(offset, shape, strides, &g) || !refresh(t) || !tpi_set_storage(t, storage, &g)) return false;
     forget_accumulator(t);

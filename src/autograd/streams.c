@@ -2,10 +2,9 @@
  * stream, what it saved was written there: the current one waits for that stream before the node's turn, once per run;
  * and when the run is over that stream waits for the current one, so that memory which the node gave back there is not
  * written over while backward still reads it. */
+#include "tensor/same_device.h"
 #include "autograd/tape.h"
 #include "device/gpu/driver.h"
-
-static bool is_gpu(tp_device device) { return device.type == TP_CUDA || device.type == TP_XPU; }
 
 /* Waiting across the border of a capture is not allowed, and not needed: what a graph reads is there before it is
  * replayed. */
@@ -22,14 +21,12 @@ static bool wait_for(tp_device device, tpi_gpu_stream *stream, tpi_gpu_stream *o
 bool tpi_meet(tpi_met *met, const tpi_node *node) {
     const tpi_meta *meta = node->metas, *end = meta + node->noutputs;
     while (meta < end && !meta->shape) meta++; /* outputs without a gradient have none */
-    if (meta == end || !is_gpu(meta->device)) return true;
+    if (meta == end || !tpi_is_gpu(meta->device)) return true;
     tp_device device = meta->device;
     tpi_gpu_stream *now = tpi_gpu_stream_of(device), *then = meta->stream;
     if (now == then) return true;
     for (int i = 0; i < met->n; i++)
-        if (met->with[i].stream == then && met->with[i].device.type == device.type &&
-            met->with[i].device.index == device.index)
-            return true;
+        if (met->with[i].stream == then && tpi_same_device(met->with[i].device, device)) return true;
     if (met->n == TPI_MET_MOST) { /* as good as waiting at both ends */
         const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
         return driver && driver->device_sync(device.index);

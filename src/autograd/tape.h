@@ -82,7 +82,7 @@ tpi_extra *tpi_node_extra(tpi_node *node); /* made if missing; NULL and an error
 bool tpi_meta_set(tpi_meta *meta, const tp_tensor *t);
 /* The call that a node records, as error messages name it: "Add" for AddBackward0, "Sum1" for SumBackward1. Written
  * into the buffer, which is returned. */
-const char *tpi_node_call(const tpi_node *node, char buffer[static 96]);
+const char *tpi_node_forward_name(const tpi_node *node, char buffer[static 96]);
 /* The history of t as an edge, owned; node NULL if it has none. False: an error is pending. */
 bool tpi_history(tp_tensor *t, tpi_edge *edge);
 /* Gives t the history (node, output); takes over the reference to node. */
@@ -180,7 +180,7 @@ typedef struct tpi_run_request {
     bool retain_graph, create_graph;
     /* With stop_at_inputs, NULL or the function that takes an input's gradient part by part, in the order in which the
      * parts are added up, where several nodes lead to the input: `grads` has none then. It borrows the part. */
-    bool (*take_part)(void *context, int64_t input, tp_tensor *part);
+    bool (*record_part)(void *context, int64_t input, tp_tensor *part);
     void *context;
 } tpi_run_request;
 bool tpi_run(const tpi_run_request *request);
@@ -190,9 +190,9 @@ tp_tensor *tpi_fit_grad(const tpi_meta *meta, tp_tensor *g, const tpi_node *from
 /* Runs one node's backward function and makes what it gave fit. */
 bool tpi_node_apply(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs);
 /* From inside the backward of a node: adds a part to the gradient that edge leads to, now, instead of handing on the
- * sum of the parts at the end. False from tpi_run_takes_parts: somebody looks at what the node makes, and wants sums.
+ * sum of the parts at the end. False from tpi_run_accepts_parts: somebody looks at what the node makes, and wants sums.
  */
-bool tpi_run_takes_parts(const tpi_node *node);
+bool tpi_run_accepts_parts(const tpi_node *node);
 bool tpi_run_add_part(tpi_node *node, int edge, tp_tensor *part); /* takes the part over */
 bool tpi_run_needs(const tpi_node *node,
                    int edge); /* does the run in progress, if it is at this node, want that edge? */

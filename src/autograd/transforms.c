@@ -100,7 +100,7 @@ static bool same_shapes(tp_tensors list, tp_tensors like, const char *argument, 
     return fine;
 }
 
-static tp_tensor **room_for(int64_t n) {
+static tp_tensor **list_of(int64_t n) {
     tp_tensor **v = tpi_malloc(sizeof *v * (size_t)(n + 1));
     if (v) memset(v, 0, sizeof *v * (size_t)(n + 1));
     return v;
@@ -109,10 +109,11 @@ static tp_tensor **room_for(int64_t n) {
 /* ---- products ---- */
 bool tp_vjp(tp_segment_fn fn, void *context, tp_tensors inputs, tp_tensor *v, tp_tensor **output, tp_tensor **grads,
             bool create_graph) {
+    if (TPI_ENDED(v, "a tensor")) return false;
     if (output) *output = NULL;
     if (!good_arguments(fn, inputs, grads, __func__) || !tpi_sound_tensor(v, "v")) return false;
     bool fine = false;
-    tp_tensor **found = room_for(inputs.n);
+    tp_tensor **found = list_of(inputs.n);
     call c = {{NULL, 0}, NULL};
     TP_ENABLE_GRAD
         TP_SCOPE {
@@ -142,7 +143,7 @@ tp_tensor *tp_jvp(tp_segment_fn fn, void *context, tp_tensors inputs, tp_tensors
     if (output) *output = NULL;
     if (!good_arguments(fn, inputs, inputs.v, __func__) || !same_shapes(tangents, inputs, "tangents", __func__))
         return NULL;
-    tp_tensor **found = room_for(inputs.n), *product = NULL;
+    tp_tensor **found = list_of(inputs.n), *product = NULL;
     call c = {{NULL, 0}, NULL};
     TP_ENABLE_GRAD
         TP_SCOPE {
@@ -161,7 +162,7 @@ bool tp_hvp(tp_segment_fn fn, void *context, tp_tensors inputs, tp_tensors v, tp
             bool create_graph) {
     if (output) *output = NULL;
     if (!good_arguments(fn, inputs, products, __func__) || !same_shapes(v, inputs, "v", __func__)) return false;
-    tp_tensor **found = room_for(2 * inputs.n);
+    tp_tensor **found = list_of(2 * inputs.n);
     call c = {{NULL, 0}, NULL};
     bool fine = false;
     TP_ENABLE_GRAD
@@ -187,7 +188,7 @@ bool tp_hvp(tp_segment_fn fn, void *context, tp_tensors inputs, tp_tensors v, tp
  * scope. */
 static bool all_rows(tp_tensor *out, tp_tensors in, tp_tensor **whole, bool create_graph) {
     const int64_t n = out->numel;
-    tp_tensor **rows = room_for(n * in.n), **row = room_for(in.n);
+    tp_tensor **rows = list_of(n * in.n), **row = list_of(in.n);
     tp_tensor *flat = rows && row ? tp_reshape(out, TP_INTS(n)) : NULL;
     bool fine = flat != NULL;
     for (int64_t k = 0; fine && k < n; k++) {
@@ -211,7 +212,7 @@ static bool all_rows(tp_tensor *out, tp_tensors in, tp_tensor **whole, bool crea
 
 bool tp_jacobian(tp_segment_fn fn, void *context, tp_tensors inputs, tp_tensor **jacobians, bool create_graph) {
     if (!good_arguments(fn, inputs, jacobians, __func__)) return false;
-    tp_tensor **whole = room_for(inputs.n);
+    tp_tensor **whole = list_of(inputs.n);
     call c = {{NULL, 0}, NULL};
     bool fine = false;
     TP_ENABLE_GRAD
@@ -225,7 +226,7 @@ bool tp_jacobian(tp_segment_fn fn, void *context, tp_tensors inputs, tp_tensor *
 
 bool tp_hessian(tp_segment_fn fn, void *context, tp_tensors inputs, tp_tensor **hessians, bool create_graph) {
     if (!good_arguments(fn, inputs, hessians, __func__)) return false;
-    tp_tensor **whole = room_for(inputs.n * inputs.n + inputs.n), **first = whole ? whole + inputs.n * inputs.n : NULL;
+    tp_tensor **whole = list_of(inputs.n * inputs.n + inputs.n), **first = whole ? whole + inputs.n * inputs.n : NULL;
     call c = {{NULL, 0}, NULL};
     bool fine = false;
     TP_ENABLE_GRAD
@@ -269,7 +270,7 @@ tp_tensor *tp_vmap(tp_segment_fn fn, void *context, tp_tensors inputs, tp_ints i
         return tpi_fail(TP_ERR_VALUE, "tp_vmap: argument 'in_dims': expected one dim per input, got %lld for %lld",
                         (long long)in_dims.n, (long long)inputs.n);
     const int64_t count = slices_of(inputs, in_dims);
-    tp_tensor **rows = count > 0 ? room_for(count + inputs.n) : NULL, **in = rows ? rows + count : NULL, *out = NULL;
+    tp_tensor **rows = count > 0 ? list_of(count + inputs.n) : NULL, **in = rows ? rows + count : NULL, *out = NULL;
     if (!rows) return NULL;
     TP_SCOPE {
         for (int64_t k = 0; k < count && tp_ok(); k++) {

@@ -1,5 +1,5 @@
 /* The process's wish for results that do not vary from run to run. Operators with a faster way that varies ask for it;
- * those of the CPU have none. */
+ * those of the CPU have none. And whether memory of new tensors is filled with NaN in a deterministic run. */
 #include <stdatomic.h>
 #include "base/error.h"
 
@@ -15,7 +15,8 @@ bool tp_set_deterministic(tp_determinism mode) {
     return true;
 }
 
-static atomic_bool leaves_memory; /* the opposite, so that it starts as false */
+/* The opposite of what is asked: filling is on until a program turns it off. */
+static atomic_bool leaves_memory;
 
 bool tp_fill_uninitialized(void) { return !atomic_load_explicit(&leaves_memory, memory_order_relaxed); }
 void tp_set_fill_uninitialized(bool on) { atomic_store_explicit(&leaves_memory, !on, memory_order_relaxed); }

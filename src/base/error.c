@@ -51,11 +51,11 @@ static char *long_block(const char *text, size_t length) {
 }
 
 /* ---- Setting ---- */
-static void cut_short(char *out, size_t room, const char *text) {
-    size_t length = strnlen(text, room);
-    bool fits = length < room;
-    memcpy(out, text, fits ? length : room - 4);
-    memcpy(out + (fits ? length : room - 4), fits ? "" : "...", fits ? 1 : 4);
+static void cut_short(char *out, size_t capacity, const char *text) {
+    size_t length = strnlen(text, capacity);
+    bool fits = length < capacity;
+    memcpy(out, text, fits ? length : capacity - 4);
+    memcpy(out + (fits ? length : capacity - 4), fits ? "" : "...", fits ? 1 : 4);
 }
 
 /* Whom a message is about: the operator, or a public function that says something of its own arguments. */

@@ -45,6 +45,10 @@ static inline void tpi_op_leave(const char *before) { tpi_op_now = before; }
  * got NULL". `what` begins with an article. */
 bool tpi_given(const void *pointer, const char *function, const char *argument, const char *what);
 #define TPI_GIVEN(argument, what) tpi_given(argument, __func__, #argument, what)
+/* For those that may be given NULL: true and an error for a handle that was released, where TAPER_DEBUG=1 knows it. */
+extern bool tpi_debugging; /* TAPER_DEBUG=1; set when the library is loaded, and never changed */
+bool tpi_ended(const void *handle, const char *function, const char *argument, const char *what);
+#define TPI_ENDED(argument, what) (__builtin_expect(tpi_debugging, 0) && tpi_ended(argument, __func__, #argument, what))
 
 /* Two arguments for "%s%s" in a message: " in mul" where the operator at work is not the one that the message begins
  * with. */

@@ -33,7 +33,7 @@ typedef struct made {
 bool tpi_debugging;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static made *table;
-static size_t room, used; /* room is a power of two */
+static size_t capacity, used; /* capacity is a power of two */
 static int64_t ever;
 
 __attribute__((constructor)) static void ask_environment(void) {
@@ -43,27 +43,27 @@ __attribute__((constructor)) static void ask_environment(void) {
 
 /* ---- The table; all of these under the lock ---- */
 
-static made *place_in(made *places, size_t n, const void *handle) {
+static made *slot_in(made *slots, size_t n, const void *handle) {
     size_t at = (size_t)(((uintptr_t)handle >> 4) * 0x9e3779b97f4a7c15u) & (n - 1);
-    while (places[at].handle && places[at].handle != handle) at = (at + 1) & (n - 1);
-    return &places[at];
+    while (slots[at].handle && slots[at].handle != handle) at = (at + 1) & (n - 1);
+    return &slots[at];
 }
 
-static made *place_of(const void *handle) {
-    made *at = room ? place_in(table, room, handle) : NULL;
+static made *slot_of(const void *handle) {
+    made *at = capacity ? slot_in(table, capacity, handle) : NULL;
     return at && at->handle ? at : NULL;
 }
 
 /* libc's memory: the table must not count among the allocations that tests let fail. */
 static bool table_grow(void) {
-    size_t more = room ? 2 * room : 1024;
+    size_t more = capacity ? 2 * capacity : 1024;
     made *larger = calloc(more, sizeof *larger);
     if (!larger) return false;
-    for (size_t i = 0; i < room; i++)
-        if (table[i].handle) *place_in(larger, more, table[i].handle) = table[i];
+    for (size_t i = 0; i < capacity; i++)
+        if (table[i].handle) *slot_in(larger, more, table[i].handle) = table[i];
     free(table);
     table = larger;
-    room = more;
+    capacity = more;
     return true;
 }
 
@@ -72,8 +72,8 @@ void tpi_handle_note(const void *handle, const char *kind) {
     made entry = {.handle = handle, .kind = kind, .operator= tpi_op_now };
     entry.nframes = CALLS(entry.frames, FRAMES);
     pthread_mutex_lock(&lock);
-    if (2 * used < room || table_grow()) {
-        made *at = place_in(table, room, handle);
+    if (2 * used < capacity || table_grow()) {
+        made *at = slot_in(table, capacity, handle);
         used += !at->handle;
         entry.number = ever++;
         *at = entry;
@@ -83,31 +83,36 @@ void tpi_handle_note(const void *handle, const char *kind) {
 
 static bool is_gone(const void *handle) {
     pthread_mutex_lock(&lock);
-    const made *at = place_of(handle);
+    const made *at = slot_of(handle);
     bool gone = at && at->gone;
     pthread_mutex_unlock(&lock);
     return gone;
 }
 
+/* Kinds that are made in great numbers inside of the library are not in the table before their end. */
 static void note_end(const void *handle) {
     pthread_mutex_lock(&lock);
-    made *at = place_of(handle);
+    made *at = slot_of(handle);
+    if (!at && (2 * used < capacity || table_grow())) {
+        at = slot_in(table, capacity, handle);
+        *at = (made){.handle = handle};
+        used++;
+    }
     if (at) at->gone = true;
     pthread_mutex_unlock(&lock);
 }
 
+bool tpi_handle_kept(const void *handle) {
+    if (tpi_debugging && handle) note_end(handle);
+    return tpi_debugging;
+}
+
 void tpi_handle_delete(void *handle, size_t bytes) {
-    if (tpi_debugging)
-        note_end(handle);
-    else
-        tpi_delete(handle, bytes);
+    if (!tpi_handle_kept(handle)) tpi_delete(handle, bytes);
 }
 
 void tpi_handle_mfree(void *handle) {
-    if (tpi_debugging)
-        note_end(handle);
-    else
-        tpi_mfree(handle);
+    if (!tpi_handle_kept(handle)) tpi_mfree(handle);
 }
 
 /* ---- Checks ---- */
@@ -125,6 +130,10 @@ bool tpi_given(const void *pointer, const char *function, const char *argument, 
     tpi_fail(TP_ERR_TYPE, "argument '%s': expected %s, got NULL", argument, what);
     tpi_op_leave(before);
     return false;
+}
+
+bool tpi_ended(const void *handle, const char *function, const char *argument, const char *what) {
+    return handle && is_gone(handle) && !refuse_released(function, argument, what);
 }
 
 bool tpi_handle_given(const void *handle, uint32_t alive, const char *function, const char *argument,
@@ -150,7 +159,7 @@ static const char *function_around(const void *address) {
 }
 
 /* "train+0x11f3", as addr2line takes it: an offset in a file that may lie anywhere, an address in one that may not. */
-static void write_place(char *to, size_t n, const void *address) {
+static void write_address(char *to, size_t n, const void *address) {
     Dl_info about;
     const char *before = (const char *)address - 1;
     if (!dladdr(before, &about) || !about.dli_fname) {
@@ -190,6 +199,12 @@ static int shown(const char *function) {
     return (int)(n > 5 && !strcmp(function + n - 5, "_with") ? n - 5 : n);
 }
 
+const char *tpi_exported_around(const void *address, char *out, size_t n) {
+    const char *function = function_around(address);
+    if (function) snprintf(out, n, "%.*s", shown(function), function);
+    return function ? out : NULL;
+}
+
 static void describe(const made *m, int64_t count, char *to, size_t n) {
     enum { SHOWN = 4 };
     const char *function = m->operator? m->operator: "taper";
@@ -197,12 +212,12 @@ static void describe(const made *m, int64_t count, char *to, size_t n) {
                                  count == 1 ? "" : "s", shown(function), function);
     for (int i = 0; i < m->nframes && i < SHOWN && at + 2 < n; i++) {
         to[at++] = ' ';
-        write_place(to + at, n - at, m->frames[i]);
+        write_address(to + at, n - at, m->frames[i]);
         at += strlen(to + at);
     }
 }
 
-static int by_place(const void *a, const void *b) {
+static int by_call_site(const void *a, const void *b) {
     const made *x = a, *y = b;
     int kinds = strcmp(x->kind, y->kind);
     if (kinds) return kinds;
@@ -215,7 +230,7 @@ static made *live_since(int64_t number, size_t *n) {
     pthread_mutex_lock(&lock);
     made *live = malloc((used + 1) * sizeof *live);
     *n = 0;
-    for (size_t i = 0; live && i < room; i++)
+    for (size_t i = 0; live && i < capacity; i++)
         if (table[i].handle && !table[i].gone && table[i].number >= number) live[(*n)++] = table[i];
     pthread_mutex_unlock(&lock);
     return live;
@@ -235,10 +250,10 @@ int64_t tp_debug_live(int64_t mark, void (*each)(const char *line, void *context
     made *live = live_since(mark, &n);
     if (!live) return -1;
     for (size_t i = 0; each && i < n; i++) find_caller(&live[i]);
-    if (each && n) qsort(live, n, sizeof *live, by_place);
+    if (each && n) qsort(live, n, sizeof *live, by_call_site);
     for (size_t i = 0; each && i < n;) {
         size_t end = i + 1;
-        while (end < n && by_place(&live[i], &live[end]) == 0) end++;
+        while (end < n && by_call_site(&live[i], &live[end]) == 0) end++;
         char line[TEXT];
         describe(&live[i], (int64_t)(end - i), line, sizeof line);
         each(line, context);

@@ -2,16 +2,15 @@
  *
  * Tensors and the handles that a training's step uses carry a word, `alive`, by which one that was released is told
  * from one that is there, as long as its memory was not given to another. With TAPER_DEBUG=1 it is given to none, and
- * a table has every handle: what kind it is, whether it was released, and the calls by which it was made. TPI_GIVEN
- * and TPI_ENDS ask that table, so that kinds without the word are checked too. */
+ * a table has every handle: what kind it is, whether it was released, and the calls by which it was made. TPI_GIVEN,
+ * TPI_ENDS and TPI_ENDED (error.h) ask that table, so that kinds without the word are checked too. Nodes, storages and
+ * lists are in it from their end on. */
 #ifndef TPI_HANDLE_H
 #define TPI_HANDLE_H
 #include "base/error.h"
 
 /* In the member `alive` until the end; that is not among the first 16 bytes, which free lists write to. */
 #define TPI_HANDLE_ALIVE 0x7e503a1eu
-
-extern bool tpi_debugging; /* TAPER_DEBUG=1; set when the library is loaded, and never changed */
 
 /* Enters a handle that was just made into the table. `kind` is a word, as "tensor". */
 void tpi_handle_note(const void *handle, const char *kind);
@@ -21,6 +20,11 @@ static inline void tpi_handle_made(const void *handle, const char *kind) {
 /* The end of a handle from tpi_new, and of one from tpi_malloc: gives the memory back, but not with TAPER_DEBUG=1. */
 void tpi_handle_delete(void *handle, size_t bytes);
 void tpi_handle_mfree(void *handle);
+/* The end of one from elsewhere: true with TAPER_DEBUG=1, and then its memory must stay. */
+bool tpi_handle_kept(const void *handle);
+
+/* The exported function around a return address, "tp_sum" for tp_sum_with, or NULL: for messages that name a caller. */
+const char *tpi_exported_around(const void *address, char *out, size_t capacity);
 
 bool tpi_handle_given(const void *handle, uint32_t alive, const char *function, const char *argument, const char *what);
 /* As TPI_GIVEN, also false for a handle that was released. */

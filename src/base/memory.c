@@ -94,27 +94,27 @@ static inline size_t class_bytes(int c) {
 static inline int64_t keep_limit(int c) { return 1024 >> (c / 4); }
 
 /* ---- The system ---- */
-static void *map_block(size_t room) {
-    size_t slack = room >= HUGE_PAGE ? HUGE_PAGE : 0;
-    char *base = mmap(NULL, room + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+static void *map_block(size_t size) {
+    size_t slack = size >= HUGE_PAGE ? HUGE_PAGE : 0;
+    char *base = mmap(NULL, size + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED) return NULL;
     if (!slack) return base;
     size_t before = (size_t)(-(uintptr_t)base & (HUGE_PAGE - 1));
     if (before) munmap(base, before);
-    if (slack > before) munmap(base + before + room, slack - before);
-    madvise(base + before, room, MADV_HUGEPAGE); /* advice: it may be refused, and nothing is lost */
+    if (slack > before) munmap(base + before + size, slack - before);
+    madvise(base + before, size, MADV_HUGEPAGE); /* advice: it may be refused, and nothing is lost */
     return base + before;
 }
 
-static void *system_alloc(size_t room) {
-    if (room >= MAPPED_BYTES && !plain_mode) return map_block(room);
+static void *system_alloc(size_t size) {
+    if (size >= MAPPED_BYTES && !plain_mode) return map_block(size);
     void *block;
-    return posix_memalign(&block, TPI_ALIGN, room) == 0 ? block : NULL;
+    return posix_memalign(&block, TPI_ALIGN, size) == 0 ? block : NULL;
 }
 
-static void system_free(void *block, size_t room) {
-    if (room >= MAPPED_BYTES && !plain_mode)
-        munmap(block, room);
+static void system_free(void *block, size_t size) {
+    if (size >= MAPPED_BYTES && !plain_mode)
+        munmap(block, size);
     else
         free(block);
 }
@@ -152,7 +152,7 @@ static void move_blocks(block_list *from, block_list *to, int64_t n) {
     from->n -= n;
 }
 
-static void give_back_shared(void) {
+static void free_shared_lists(void) {
     for (int c = 0; c < CLASSES; c++) {
         block_list *l = &shared.list[c];
         shared.reserved -= l->n * (int64_t)class_bytes(c);
@@ -164,7 +164,7 @@ static void give_back_shared(void) {
     }
 }
 
-static void give_back_thread(thread_cache *t) {
+static void flush_thread_lists(thread_cache *t) {
     for (int c = 0; c < SMALL_CLASSES; c++) move_blocks(&t->list[c], &shared.list[c], INT64_MAX);
 }
 
@@ -173,7 +173,7 @@ static void thread_ends(void *owned) {
     thread_cache *t = owned;
     cache = NULL;
     pthread_mutex_lock(&shared.lock);
-    give_back_thread(t);
+    flush_thread_lists(t);
     settle_drift(t);
     shared.made += t->made;
     shared.freed += t->freed;
@@ -237,25 +237,25 @@ static void settle_drift_locking(thread_cache *t) {
     pthread_mutex_unlock(&shared.lock);
 }
 
-static inline void count_made(thread_cache *t, size_t room) {
+static inline void count_made(thread_cache *t, size_t size) {
     add_relaxed(&t->made, 1);
-    add_relaxed(&t->bytes, (int64_t)room);
+    add_relaxed(&t->bytes, (int64_t)size);
     if (unlikely(atomic_load_explicit(&t->bytes, memory_order_relaxed) > DRIFT)) settle_drift_locking(t);
 }
 
-static inline void count_freed(thread_cache *t, size_t room) {
+static inline void count_freed(thread_cache *t, size_t size) {
     add_relaxed(&t->freed, 1);
-    add_relaxed(&t->bytes, -(int64_t)room);
+    add_relaxed(&t->bytes, -(int64_t)size);
     if (unlikely(atomic_load_explicit(&t->bytes, memory_order_relaxed) < -DRIFT)) settle_drift_locking(t);
 }
 
-static void count(thread_cache *t, bool made, size_t room) {
-    if (t && made) count_made(t, room);
-    if (t && !made) count_freed(t, room);
+static void count(thread_cache *t, bool made, size_t size) {
+    if (t && made) count_made(t, size);
+    if (t && !made) count_freed(t, size);
     if (t) return;
     pthread_mutex_lock(&shared.lock);
     *(made ? &shared.made : &shared.freed) += 1;
-    shared.allocated += made ? (int64_t)room : -(int64_t)room;
+    shared.allocated += made ? (int64_t)size : -(int64_t)size;
     if (shared.allocated > shared.peak) shared.peak = shared.allocated;
     pthread_mutex_unlock(&shared.lock);
 }
@@ -278,15 +278,15 @@ static bool must_fail(void) {
 }
 
 /* ---- Taking and giving blocks ---- */
-static void *from_system(size_t room) {
-    void *block = system_alloc(room);
+static void *from_system(size_t size) {
+    void *block = system_alloc(size);
     if (!block) { /* what is kept may be what is missing */
         tp_memory_trim();
-        block = system_alloc(room);
+        block = system_alloc(size);
     }
     if (!block) return NULL;
     pthread_mutex_lock(&shared.lock);
-    shared.reserved += (int64_t)room;
+    shared.reserved += (int64_t)size;
     pthread_mutex_unlock(&shared.lock);
     return block;
 }
@@ -304,12 +304,12 @@ static void *from_shared(thread_cache *t, int c) {
     return block;
 }
 
-static __attribute__((noinline)) void *take_slowly(size_t bytes, const char *what) {
+static __attribute__((noinline)) void *alloc_slowly(size_t bytes, const char *what) {
     thread_cache *t = own_cache();
     if (unlikely(special) && must_fail()) return tpi_fail_memory(bytes, what);
     if (bytes > MAX_BYTES) return tpi_fail_memory(bytes, what);
     int c = class_of(bytes);
-    size_t room = class_bytes(c);
+    size_t size = class_bytes(c);
     void *block = NULL;
     if (plain_mode) {
         block = system_alloc((bytes + (bytes == 0) + TPI_ALIGN - 1) & ~(size_t)(TPI_ALIGN - 1));
@@ -320,14 +320,14 @@ static __attribute__((noinline)) void *take_slowly(size_t bytes, const char *wha
             t->list[c].n--;
         }
         if (!block) block = from_shared(t, c);
-        if (!block) block = from_system(room);
+        if (!block) block = from_system(size);
     }
     if (!block) return tpi_fail_memory(bytes, what);
-    count(t, true, room);
+    count(t, true, size);
     return block;
 }
 
-static inline void *take(size_t bytes, const char *what) {
+static inline void *alloc_block(size_t bytes, const char *what) {
     thread_cache *t = cache;
     if (likely(bytes <= SMALL_BYTES && t && !atomic_load_explicit(&special, memory_order_relaxed))) {
         int c = class_of(bytes);
@@ -339,14 +339,14 @@ static inline void *take(size_t bytes, const char *what) {
             return block;
         }
     }
-    return take_slowly(bytes, what);
+    return alloc_slowly(bytes, what);
 }
 
-static __attribute__((noinline)) void give_slowly(void *block, size_t bytes) {
+static __attribute__((noinline)) void free_slowly(void *block, size_t bytes) {
     thread_cache *t = own_cache();
     int c = class_of(bytes);
-    size_t room = class_bytes(c);
-    count(t, false, room);
+    size_t size = class_bytes(c);
+    count(t, false, size);
     if (plain_mode) {
         free(block);
         return;
@@ -360,7 +360,7 @@ static __attribute__((noinline)) void give_slowly(void *block, size_t bytes) {
     pthread_mutex_unlock(&shared.lock);
 }
 
-static inline void give(void *block, size_t bytes) {
+static inline void free_into_list(void *block, size_t bytes) {
     if (!block) return;
     thread_cache *t = cache;
     if (likely(bytes <= SMALL_BYTES && t && !plain_mode)) {
@@ -375,18 +375,18 @@ static inline void give(void *block, size_t bytes) {
             return;
         }
     }
-    give_slowly(block, bytes);
+    free_slowly(block, bytes);
 }
 
 /* ---- What the library calls ---- */
-void *tpi_alloc(size_t bytes) { return take(bytes, "data"); }
-void tpi_free(void *block, size_t bytes) { give(block, bytes); }
+void *tpi_alloc(size_t bytes) { return alloc_block(bytes, "data"); }
+void tpi_free(void *block, size_t bytes) { free_into_list(block, bytes); }
 
-void *tpi_new(size_t bytes) { return take(bytes, "an object"); }
-void tpi_delete(void *block, size_t bytes) { give(block, bytes); }
+void *tpi_new(size_t bytes) { return alloc_block(bytes, "an object"); }
+void tpi_delete(void *block, size_t bytes) { free_into_list(block, bytes); }
 
 void *tpi_new0(size_t bytes) {
-    void *block = take(bytes, "an object");
+    void *block = alloc_block(bytes, "an object");
     return block ? memset(block, 0, bytes) : NULL;
 }
 
@@ -397,14 +397,14 @@ static size_t sized_bytes(const void *block) { return *(const size_t *)((const c
 
 void *tpi_malloc(size_t bytes) {
     if (bytes > MAX_BYTES) return tpi_fail_memory(bytes, "a list");
-    char *base = take(bytes + SIZED_HEADER, "a list");
+    char *base = alloc_block(bytes + SIZED_HEADER, "a list");
     if (!base) return NULL;
     *(size_t *)base = bytes;
     return base + SIZED_HEADER;
 }
 
 void tpi_mfree(void *block) {
-    if (block) give((char *)block - SIZED_HEADER, sized_bytes(block) + SIZED_HEADER);
+    if (block) free_into_list((char *)block - SIZED_HEADER, sized_bytes(block) + SIZED_HEADER);
 }
 
 void *tpi_realloc(void *block, size_t bytes) {
@@ -448,8 +448,8 @@ bool tp_memory_query(tp_memory_stats *stats) {
 
 void tp_memory_trim(void) {
     pthread_mutex_lock(&shared.lock);
-    if (cache) give_back_thread(cache);
-    give_back_shared();
+    if (cache) flush_thread_lists(cache);
+    free_shared_lists();
     pthread_mutex_unlock(&shared.lock);
 }
 

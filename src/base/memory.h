@@ -4,7 +4,7 @@
 #define TPI_MEMORY_H
 #include <taper/base.h>
 
-#define TPI_ALIGN 64 /* every block starts on a cache line, and its room is a multiple of one */
+#define TPI_ALIGN 64 /* every block starts on a cache line, and its size is a multiple of one */
 
 /* Data of tensors and scratch space: 64-byte aligned, not cleared. NULL and an error on failure. tpi_free needs the
  * size that was asked for. A zero-byte request returns a valid block. */

@@ -30,7 +30,7 @@ static inline uint32_t twist(uint32_t high, uint32_t low, uint32_t far) {
     return far ^ y >> 1 ^ (low & 1 ? 0x9908b0dfu : 0);
 }
 
-static void turn(tp_generator *g) {
+static void refill_state(tp_generator *g) {
     uint32_t *w = g->word;
     int i = 0;
     for (; i < TPI_MT_WORDS - MIDDLE; i++) w[i] = twist(w[i], w[i + 1], w[i + MIDDLE]);
@@ -74,7 +74,7 @@ static void philox_seek(tp_generator *g, uint64_t offset) {
 
 uint32_t tpi_random32(tp_generator *g) {
     if (g->device.type > TP_CPU) return philox_word(g);
-    if (--g->left == 0) turn(g);
+    if (--g->left == 0) refill_state(g);
     return temper(g->word[g->next++]);
 }
 
@@ -89,7 +89,7 @@ void tpi_random_words(tp_generator *g, int64_t n, uint32_t *out) {
         return;
     }
     while (n > 0) {
-        if (--g->left == 0) turn(g);
+        if (--g->left == 0) refill_state(g);
         int64_t run = n < g->left ? n : g->left; /* the words from `next` to the end */
         const uint32_t *word = g->word + g->next;
         for (int64_t i = 0; i < run; i++) out[i] = temper(word[i]);
@@ -105,11 +105,11 @@ double tpi_normal_double(tp_generator *g) {
         g->has_normal = false;
         return g->normal;
     }
-    double turn_by = 2 * M_PI * tpi_uniform_double(g);
+    double angle = 2 * M_PI * tpi_uniform_double(g);
     double radius = sqrt(-2 * log1p(-tpi_uniform_double(g)));
-    g->normal = radius * sin(turn_by);
+    g->normal = radius * sin(angle);
     g->has_normal = true;
-    return radius * cos(turn_by);
+    return radius * cos(angle);
 }
 
 /* ---- The object ---- */
@@ -161,11 +161,16 @@ static bool is_default(const tp_generator *g) {
 }
 
 tp_device tp_generator_device(const tp_generator *g) {
+    if (TPI_ENDED(g, "a generator")) return (tp_device){0};
     return g && g->device.type > TP_CPU ? g->device : (tp_device){TP_CPU, 0};
 }
-int64_t tp_generator_offset(const tp_generator *g) { return g && g->device.type > TP_CPU ? (int64_t)g->offset : -1; }
+int64_t tp_generator_offset(const tp_generator *g) {
+    if (TPI_ENDED(g, "a generator")) return -1;
+    return g && g->device.type > TP_CPU ? (int64_t)g->offset : -1;
+}
 
 bool tp_generator_set_offset(tp_generator *g, int64_t offset) {
+    if (TPI_ENDED(g, "a generator")) return false;
     if (!g || g->device.type <= TP_CPU)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'g': expected the generator of a device, got the CPU's");
     if (offset < 0 || offset % 4)
@@ -235,6 +240,7 @@ tp_generator *tpi_generator_lock(tp_generator *g) {
 void tpi_generator_unlock(tp_generator *g) { pthread_mutex_unlock(&g->lock); }
 
 void tp_generator_seed(tp_generator *g, uint64_t seed) {
+    if (TPI_ENDED(g, "a generator")) return;
     g = tpi_generator_lock(g);
     seed_words(g, seed);
     tpi_generator_unlock(g);
@@ -255,6 +261,7 @@ void tp_manual_seed(uint64_t seed) {
 }
 
 bool tp_generator_seed_anew(tp_generator *g, uint64_t *seed) {
+    if (TPI_ENDED(g, "a generator")) return false;
     uint64_t fresh;
     if (getrandom(&fresh, sizeof fresh, 0) != (ssize_t)sizeof fresh)
         return tpi_refuse(TP_ERR_RUNTIME, "the system gave no entropy for a seed");
@@ -264,6 +271,7 @@ bool tp_generator_seed_anew(tp_generator *g, uint64_t *seed) {
 }
 
 tp_generator *tp_generator_clone(const tp_generator *of) {
+    if (TPI_ENDED(of, "a generator")) return NULL;
     tp_generator *copy = tp_generator_new(0);
     if (!copy) return NULL;
     tp_generator *g = tpi_generator_lock((tp_generator *)of);
@@ -281,4 +289,7 @@ tp_generator *tp_generator_clone(const tp_generator *of) {
     return copy;
 }
 
-uint64_t tp_generator_initial_seed(const tp_generator *g) { return (g ? g : tp_default_generator())->seed; }
+uint64_t tp_generator_initial_seed(const tp_generator *g) {
+    if (TPI_ENDED(g, "a generator")) return 0;
+    return (g ? g : tp_default_generator())->seed;
+}

@@ -15,24 +15,25 @@ static const uint32_t round_words[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static uint32_t turn(uint32_t x, int by) { return x >> by | x << (32 - by); }
+static uint32_t rotate_right(uint32_t x, int by) { return x >> by | x << (32 - by); }
 
-static void take_block(uint32_t state[8], const uint8_t *block) {
+static void hash_block(uint32_t state[8], const uint8_t *block) {
     uint32_t w[64], v[8];
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
                block[4 * i + 3];
     for (int i = 16; i < 64; i++) {
-        uint32_t low = turn(w[i - 15], 7) ^ turn(w[i - 15], 18) ^ w[i - 15] >> 3,
-                 high = turn(w[i - 2], 17) ^ turn(w[i - 2], 19) ^ w[i - 2] >> 10;
+        uint32_t low = rotate_right(w[i - 15], 7) ^ rotate_right(w[i - 15], 18) ^ w[i - 15] >> 3,
+                 high = rotate_right(w[i - 2], 17) ^ rotate_right(w[i - 2], 19) ^ w[i - 2] >> 10;
         w[i] = w[i - 16] + low + w[i - 7] + high;
     }
     memcpy(v, state, sizeof v);
     for (int i = 0; i < 64; i++) {
         uint32_t e = v[4], a = v[0];
-        uint32_t one =
-            v[7] + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + ((e & v[5]) ^ (~e & v[6])) + round_words[i] + w[i];
-        uint32_t two = (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
+        uint32_t one = v[7] + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) +
+                       ((e & v[5]) ^ (~e & v[6])) + round_words[i] + w[i];
+        uint32_t two = (rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22)) +
+                       ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof *v);
         v[4] += one;
         v[0] = one + two;
@@ -48,12 +49,12 @@ void tpi_sha256_begin(tpi_sha256 *s) {
 void tpi_sha256_add(tpi_sha256 *s, const void *data, size_t n) {
     const uint8_t *from = data;
     while (n) {
-        size_t have = s->bytes % 64, take = 64 - have < n ? 64 - have : n;
-        memcpy(s->block + have, from, take);
-        s->bytes += take;
-        from += take;
-        n -= take;
-        if (s->bytes % 64 == 0) take_block(s->state, s->block);
+        size_t have = s->bytes % 64, count = 64 - have < n ? 64 - have : n;
+        memcpy(s->block + have, from, count);
+        s->bytes += count;
+        from += count;
+        n -= count;
+        if (s->bytes % 64 == 0) hash_block(s->state, s->block);
     }
 }
 

@@ -38,7 +38,7 @@ typedef struct run { /* of chunks */
 } run;
 
 static struct {
-    pthread_mutex_t turn; /* of the thread whose loop it is */
+    pthread_mutex_t loop_lock; /* of the thread whose loop it is */
     run runs[MOST_MEMBERS];
     tpi_chunk_fn fn;
     void *context;
@@ -50,7 +50,7 @@ static struct {
     _Alignas(64) atomic_uint loops;  /* counts them; members sleep on it */
     _Alignas(64) atomic_uint inside; /* members at work, and whether more may join; the caller sleeps on it */
     _Alignas(64) atomic_int asleep;
-} team = {.turn = PTHREAD_MUTEX_INITIALIZER};
+} team = {.loop_lock = PTHREAD_MUTEX_INITIALIZER};
 
 TPI_THREAD_LOCAL bool tpi_at_work;
 
@@ -129,7 +129,7 @@ static void *member(void *number) {
 }
 
 /* Where OpenMP was asked to bind threads to places, member number n goes to the n-th. */
-static void bind_to_place(pthread_attr_t *attributes, int n) {
+static void bind_to_processors(pthread_attr_t *attributes, int n) {
     int places = omp_get_num_places(), ids[CPU_SETSIZE];
     if (omp_get_proc_bind() == omp_proc_bind_false || places < 1 || omp_get_place_num_procs(n % places) > CPU_SETSIZE)
         return;
@@ -151,7 +151,7 @@ static void grow_to(int workers) {
         pthread_t thread;
         if (pthread_attr_init(&attributes)) break;
         pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        bind_to_place(&attributes, team.workers + 1);
+        bind_to_processors(&attributes, team.workers + 1);
         fine = pthread_create(&thread, &attributes, member, (void *)(intptr_t)(team.workers + 1)) == 0;
         team.workers += fine;
         pthread_attr_destroy(&attributes);
@@ -185,7 +185,7 @@ static bool more_will_come(bool brief) {
 }
 
 bool tpi_team_run(int threads, int64_t chunks, bool brief, tpi_chunk_fn fn, void *context) {
-    if (pthread_mutex_trylock(&team.turn)) return false;
+    if (pthread_mutex_trylock(&team.loop_lock)) return false;
     if (threads > MOST_MEMBERS) threads = MOST_MEMBERS;
     team.fn = fn;
     team.context = context;
@@ -197,6 +197,6 @@ bool tpi_team_run(int threads, int64_t chunks, bool brief, tpi_chunk_fn fn, void
     if (atomic_load(&team.asleep) > 0 && more_will_come(brief)) wake(&team.loops, threads - 1);
     work(0);
     wait_for_others();
-    pthread_mutex_unlock(&team.turn);
+    pthread_mutex_unlock(&team.loop_lock);
     return true;
 }

@@ -25,10 +25,10 @@ static atomic_bool forked; /* threads do not survive a fork: the child works alo
 static pthread_once_t find_once = PTHREAD_ONCE_INIT;
 
 /* ---- What the control group pays for ---- */
-static bool read_text(const char *path, char *text, size_t room) {
+static bool read_text(const char *path, char *text, size_t capacity) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return false;
-    ssize_t n = read(file, text, room - 1);
+    ssize_t n = read(file, text, capacity - 1);
     close(file);
     if (n < 0) return false;
     text[n] = 0;
@@ -124,7 +124,7 @@ static int cores(void) {
 
 /* Ranks of a job that share this machine's processors: a launcher says how many there are, and a mask that holds all of
  * the machine's processors that it gave none of them a part of its own. */
-static int ranks_beside(void) {
+static int ranks_on_this_node(void) {
     static const char *const names[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
                                         "PALS_LOCAL_SIZE", NULL};
     cpu_set_t set;
@@ -145,10 +145,10 @@ static void find_allowed(void) {
         allowed = within(atoi(wish));
         return;
     }
-    int n = cores(), beside = ranks_beside();
+    int n = cores(), ranks = ranks_on_this_node();
     double quota = group_quota();
     if (quota > 0 && quota < n) n = (int)quota + (quota > (int)quota);
-    allowed = within(n / beside > 0 ? n / beside : 1);
+    allowed = within(n / ranks > 0 ? n / ranks : 1);
 }
 
 int tp_num_threads(void) {

@@ -206,6 +206,7 @@ static bool split(tp_dataset *d, const int64_t *lengths, int64_t n, tp_generator
 }
 
 bool tp_dataset_random_split(tp_dataset *dataset, tp_ints lengths, tp_generator *generator, tp_dataset **parts) {
+    if (TPI_ENDED(generator, "a generator")) return false;
     if (!TPI_GIVEN(dataset, "a dataset") || !TPI_LIST_GIVEN(lengths.v, lengths.n) || !TPI_GIVEN(parts, "an array"))
         return false;
     int64_t sum = 0;
@@ -220,6 +221,7 @@ bool tp_dataset_random_split(tp_dataset *dataset, tp_ints lengths, tp_generator 
 }
 
 bool tp_dataset_random_shares(tp_dataset *dataset, tp_floats shares, tp_generator *generator, tp_dataset **parts) {
+    if (TPI_ENDED(generator, "a generator")) return false;
     if (!TPI_GIVEN(dataset, "a dataset") || !TPI_LIST_GIVEN(shares.v, shares.n) || !TPI_GIVEN(parts, "an array"))
         return false;
     double sum = 0;

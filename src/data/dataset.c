@@ -249,9 +249,9 @@ static bool normalised_read(void *context, int64_t i, void *const *into) {
     int64_t bytes = n->raw->bytes[n->field];
     char *raw = tpi_alloc((size_t)bytes);
     if (!raw) return false;
-    void *places[TP_MAX_FIELDS];
-    for (int64_t f = 0; f < n->raw->nfields; f++) places[f] = f == n->field ? raw : into[f];
-    bool ok = tpi_read_item(n->raw, i, places);
+    void *rows[TP_MAX_FIELDS];
+    for (int64_t f = 0; f < n->raw->nfields; f++) rows[f] = f == n->field ? raw : into[f];
+    bool ok = tpi_read_item(n->raw, i, rows);
     float *out = into[n->field];
     for (int64_t c = 0; ok && c < n->channels; c++)
         for (int64_t k = 0; k < n->per_channel; k++, out++)

@@ -16,7 +16,7 @@ struct tp_loader {
     tp_dataset *dataset;
     tp_reader *reader;
     tp_generator *generator; /* NULL: the default one */
-    int64_t batch, batches, room;
+    int64_t batch, batches, capacity;
     bool shuffle, in_epoch;
     tp_sampler *sampler;              /* NULL: the loader's own order */
     int64_t count;                    /* items in an epoch */
@@ -58,7 +58,7 @@ void tp_loader_free(tp_loader *l) {
 
 tp_loader *tp_loader_new_with(tp_dataset *dataset, const tp_loader_options *options) {
     tp_loader_options o = {0};
-    if (options) tpi_take_options(&o, sizeof o, options, options->size);
+    if (options) tpi_copy_options(&o, sizeof o, options, options->size);
     if (options && o.size <= 0) return NULL;
     if (!tpi_given(dataset, "tp_loader_new", "dataset", "a dataset")) return NULL;
     if (o.batch < 0) return tpi_fail(TP_ERR_VALUE, "option 'batch': expected 1 or more, got %lld", (long long)o.batch);
@@ -70,8 +70,8 @@ tp_loader *tp_loader_new_with(tp_dataset *dataset, const tp_loader_options *opti
         return tpi_fail(TP_ERR_VALUE, "option 'shuffle': sampler option is mutually exclusive with shuffle");
     const int64_t count = o.sampler ? tp_sampler_count(o.sampler) : dataset->count;
     if (count < 0) return NULL;
-    int64_t batch = o.batch ? o.batch : 1, room = o.threads ? o.threads * (o.ahead ? o.ahead : 2) : 1;
-    tp_reader *reader = tp_reader_new(dataset, o.threads, room);
+    int64_t batch = o.batch ? o.batch : 1, capacity = o.threads ? o.threads * (o.ahead ? o.ahead : 2) : 1;
+    tp_reader *reader = tp_reader_new(dataset, o.threads, capacity);
     tp_loader *l = reader ? tpi_malloc(sizeof *l) : NULL;
     if (!l) {
         tp_reader_free(reader);
@@ -81,7 +81,7 @@ tp_loader *tp_loader_new_with(tp_dataset *dataset, const tp_loader_options *opti
                      .reader = reader,
                      .generator = o.generator,
                      .batch = batch,
-                     .room = room,
+                     .capacity = capacity,
                      .sampler = o.sampler,
                      .count = count,
                      .shuffle = o.shuffle};
@@ -117,10 +117,10 @@ static bool begin_epoch(tp_loader *l) {
     return l->in_epoch;
 }
 
-static bool ask(tp_loader *l) { /* for the batches that fit into the room */
+static bool ask(tp_loader *l) { /* as many batches as the reader's capacity allows */
     int64_t *plain = l->order ? NULL : tpi_malloc(sizeof(int64_t) * (size_t)l->batch);
     bool ok = l->order || plain;
-    for (; ok && l->asked < l->batches && tp_reader_waiting(l->reader) < l->room; l->asked += ok) {
+    for (; ok && l->asked < l->batches && tp_reader_waiting(l->reader) < l->capacity; l->asked += ok) {
         int64_t from = l->asked * l->batch, n = l->count - from < l->batch ? l->count - from : l->batch;
         for (int64_t i = 0; plain && i < n; i++) plain[i] = from + i;
         ok = tp_reader_ask(l->reader, tp_ints_view(plain ? plain : (const int64_t *)l->order->data + from, n));
@@ -153,22 +153,31 @@ tp_tensor *tp_loader_field(const tp_loader *l, int64_t field) {
     return l->fields[field];
 }
 
-int64_t tp_loader_batches(const tp_loader *l) { return l ? l->batches : -1; }
+int64_t tp_loader_batches(const tp_loader *l) {
+    if (TPI_ENDED(l, "a loader")) return -1;
+    return l ? l->batches : -1;
+}
 
-/* ---- Where it stands: batches given out, or -1 between epochs, and the generator's states before the epoch and now
- * ---- */
+/* ---- Where it stands: batches given out, or -1 between epochs; whose place it is; the generator's states before the
+ * epoch and now ---- */
 enum { STATE_BYTES = 5056 };
+typedef struct position {
+    int64_t given, batches, count, batch, shuffle;
+} position;
+static position position_of(const tp_loader *l) {
+    return (position){l->in_epoch ? l->given : -1, l->batches, l->count, l->batch, l->shuffle};
+}
 
 tp_tensor *tp_loader_get_state(const tp_loader *l) {
     if (!tpi_given(l, __func__, "loader", "a loader")) return NULL;
-    int64_t given = l->in_epoch ? l->given : -1;
+    const position at = position_of(l);
     tp_tensor *now = tp_own(tp_generator_get_state(source(l))), *before = l->in_epoch ? l->before : now;
     tp_tensor *state =
-        now ? tpi_empty(TP_INTS((int64_t)sizeof given + 2 * STATE_BYTES), TP_UINT8, (tp_device){TP_CPU, 0}) : NULL;
+        now ? tpi_empty(TP_INTS((int64_t)sizeof at + 2 * STATE_BYTES), TP_UINT8, (tp_device){TP_CPU, 0}) : NULL;
     if (state) {
-        memcpy(state->data, &given, sizeof given);
-        memcpy(state->data + sizeof given, before->data, STATE_BYTES);
-        memcpy(state->data + sizeof given + STATE_BYTES, now->data, STATE_BYTES);
+        memcpy(state->data, &at, sizeof at);
+        memcpy(state->data + sizeof at, before->data, STATE_BYTES);
+        memcpy(state->data + sizeof at + STATE_BYTES, now->data, STATE_BYTES);
     }
     tp_release(now);
     return tpi_to_scope(state);
@@ -181,16 +190,29 @@ static bool set_generator(tp_loader *l, const char *bytes) {
     return ok;
 }
 
+static bool is_position_of(const tp_loader *l, const position *saved) {
+    const position own = position_of(l);
+    if (saved->given >= -1 && saved->given <= own.batches && saved->count == own.count && saved->batch == own.batch &&
+        saved->shuffle == own.shuffle && saved->batches == own.batches)
+        return true;
+    return tpi_refuse(
+        TP_ERR_VALUE,
+        "argument 'state': it is another loader's place: that of %lld items in %lld batches of %lld%s, expected %lld "
+        "items in %lld batches of %lld%s",
+        (long long)saved->count, (long long)saved->batches, (long long)saved->batch, saved->shuffle ? ", shuffled" : "",
+        (long long)own.count, (long long)own.batches, (long long)own.batch, own.shuffle ? ", shuffled" : "");
+}
+
 bool tp_loader_set_state(tp_loader *l, const tp_tensor *state) {
     TPI_STOP_ON_ERROR(false);
-    int64_t given;
+    if (TPI_ENDED(l, "a loader") || TPI_ENDED(state, "a tensor")) return false;
+    position saved;
     if (!l || !state) return tpi_refuse(TP_ERR_TYPE, "argument '%s': got NULL", l ? "state" : "loader");
-    if (state->dtype != TP_UINT8 || state->numel != (int64_t)sizeof given + 2 * STATE_BYTES || !tp_is_contiguous(state))
+    if (state->dtype != TP_UINT8 || state->numel != (int64_t)sizeof saved + 2 * STATE_BYTES || !tp_is_contiguous(state))
         return tpi_refuse(TP_ERR_VALUE, "argument 'state': expected what tp_loader_get_state gave");
-    memcpy(&given, state->data, sizeof given);
-    if (given < -1 || given > l->batches)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'state': %lld batches were read, this loader has %lld in an epoch",
-                          (long long)given, (long long)l->batches);
+    memcpy(&saved, state->data, sizeof saved);
+    if (!is_position_of(l, &saved)) return false;
+    const int64_t given = saved.given;
     while (tp_reader_waiting(l->reader)) { /* of the epoch that is left */
         tp_tensor *fields[TP_MAX_FIELDS] = {0};
         if (!tp_reader_take(l->reader, fields)) tp_error_clear();
@@ -198,7 +220,7 @@ bool tp_loader_set_state(tp_loader *l, const tp_tensor *state) {
     }
     drop_batch(l);
     end_epoch(l);
-    bool ok = given < 0 || (set_generator(l, state->data + sizeof given) && begin_epoch(l));
+    bool ok = given < 0 || (set_generator(l, state->data + sizeof saved) && begin_epoch(l));
     if (ok && given >= 0) l->asked = l->given = given;
-    return ok && set_generator(l, state->data + sizeof given + STATE_BYTES);
+    return ok && set_generator(l, state->data + sizeof saved + STATE_BYTES);
 }

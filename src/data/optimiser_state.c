@@ -5,8 +5,11 @@
 #include "base/memory.h"
 #include "data/training.h"
 #include "optim/optimiser.h"
+#include "optim/rates.h"
 #include <math.h>
 #include <string.h>
+
+#define OF_KIND "_kind" /* beside PyTorch's keys: whose state it is. PyTorch reads over it */
 
 /* ---- writing ---- */
 static bool put_option_value(tp_file *f, tp_saved *into, const char *key, const tp_option_info *option, double value) {
@@ -91,7 +94,7 @@ bool tp_put_optimiser(tp_file *file, tp_saved *into, const char *key, const tp_o
     TPI_STOP_ON_ERROR(false);
     if (!TPI_GIVEN(file, "a file") || !TPI_HANDLE_GIVEN(o, "an optimiser")) return false;
     tp_saved *dict = tp_put_dict(file, into, key), *states = dict ? tp_put_dict(file, dict, "state") : NULL;
-    bool fine = states != NULL;
+    bool fine = states && tp_put_text(file, dict, OF_KIND, o->kind->name);
     if (fine && o->lbfgs) fine = put_lbfgs(file, states, o->lbfgs);
     int64_t param = 0;
     for (int64_t g = 0; fine && g < o->ngroups; g++)
@@ -228,9 +231,112 @@ static bool read_lbfgs(tp_lbfgs_memory *memory, const tp_saved *dict) {
     return fine;
 }
 
+/* ---- Whose state it is ----
+ * Files of ours say it. In PyTorch's the names of options and states tell: every option must be there, none that only
+ * other kinds have, and no state of another name. Options that some kind takes by keyword do not count: PyTorch adds
+ * such from version to version. */
+static const tp_option_info *option_of(const tp_optimiser_kind *kind, const char *name) {
+    for (int64_t i = 0; i < kind->noptions; i++)
+        if (!strcmp(kind->options[i].name, name)) return &kind->options[i];
+    return NULL;
+}
+
+static bool tells(const tp_option_info *option) {
+    if (!option->count || option->kind == TP_OPTION_STRING) return false;
+    for (int64_t k = 0; k < tp_optimiser_kind_count(); k++) {
+        const tp_option_info *other = option_of(tp_optimiser_kind_at(k), option->name);
+        if (other && (other->keyword_only || other->fixed)) return false;
+    }
+    return true;
+}
+
+static bool is_option_of_others(const tp_optimiser_kind *kind, const char *name) {
+    for (int64_t k = 0; !option_of(kind, name) && k < tp_optimiser_kind_count(); k++) {
+        const tp_option_info *option = option_of(tp_optimiser_kind_at(k), name);
+        if (option && tells(option)) return true;
+    }
+    return false;
+}
+
+/* A variant of another kind (AdamW of Adam) differs by an option that it does not let the program set. */
+static bool marks_variant(const tp_optimiser_kind *kind, const tp_option_info *option) {
+    if (option->fixed) return true;
+    for (int64_t k = 0; k < tp_optimiser_kind_count(); k++) {
+        const tp_optimiser_kind *other = tp_optimiser_kind_at(k);
+        if (!other->like || strcmp(other->like, kind->name)) continue;
+        const tp_option_info *same = option_of(other, option->name);
+        if (same && same->fixed) return true;
+    }
+    return false;
+}
+static bool is_variant(const tp_optimiser_kind *kind, const double *values, const tp_saved *group) {
+    for (int64_t i = 0; i < kind->noptions; i++) {
+        const tp_option_info *option = &kind->options[i];
+        if (!option->count || !tp_saved_has(group, option->name) || !marks_variant(kind, option)) continue;
+        const tp_saved *v = tp_saved_get(group, option->name);
+        if (tp_saved_kind_of(v) == TP_SAVED_NUMBER && tp_scalar_to_double(tp_saved_number(v)) != values[option->at])
+            return false;
+    }
+    return true;
+}
+
+static bool group_fits(const tp_optimiser_kind *kind, const double *values, const tp_saved *group) {
+    for (int64_t i = 0; i < kind->noptions; i++)
+        if (tells(&kind->options[i]) && !tp_saved_has(group, kind->options[i].name)) return false;
+    for (int64_t i = 0; i < tp_saved_count(group); i++) {
+        const tp_saved *key = tp_saved_key_at(group, i);
+        if (tp_saved_kind_of(key) == TP_SAVED_TEXT && is_option_of_others(kind, tp_saved_text(key))) return false;
+    }
+    return is_variant(kind, values, group);
+}
+
+static bool state_fits(const tp_optimiser_kind *kind, const tp_saved *dict) {
+    for (int64_t i = 0; i < tp_saved_count(dict); i++) {
+        const tp_saved *key = tp_saved_key_at(dict, i);
+        if (tp_saved_kind_of(key) != TP_SAVED_TEXT) return false;
+        int64_t k = 0;
+        while (k < kind->nstates && strcmp(kind->states[k], tp_saved_text(key))) k++;
+        if (k == kind->nstates) return false;
+    }
+    return true;
+}
+
+static bool fits(const tp_optimiser_kind *kind, const double *values, const tp_saved *groups, const tp_saved *states) {
+    for (int64_t i = 0; i < tp_saved_count(groups); i++)
+        if (!group_fits(kind, values, tp_saved_at(groups, i))) return false;
+    for (int64_t i = 0; kind->nstates && i < tp_saved_count(states); i++)
+        if (!state_fits(kind, tp_saved_at(states, i))) return false;
+    return true;
+}
+
+static const char *said_kind(const tp_saved *state) {
+    const tp_saved *v = tp_saved_has(state, OF_KIND) ? tp_saved_get(state, OF_KIND) : NULL;
+    return tp_saved_kind_of(v) == TP_SAVED_TEXT ? tp_saved_text(v) : NULL;
+}
+
+/* The kind whose state it is: the optimiser's own if it may be; NULL: none that is known. */
+static const char *found_kind(const tp_optimiser *o, const tp_saved *state, const tp_saved *groups,
+                              const tp_saved *states) {
+    const char *said = said_kind(state);
+    if (said || fits(o->kind, o->defaults, groups, states)) return said ? said : o->kind->name;
+    for (int64_t k = 0; k < tp_optimiser_kind_count(); k++) {
+        const tp_optimiser_kind *kind = tp_optimiser_kind_at(k);
+        if (kind != o->kind && fits(kind, kind->defaults, groups, states)) return kind->name;
+    }
+    return NULL;
+}
+
+static bool is_of_kind(const tp_optimiser *o, const tp_saved *state, const tp_saved *groups, const tp_saved *states) {
+    const char *found = found_kind(o, state, groups, states);
+    if (!tp_ok()) return false;
+    return (found && !strcmp(found, o->kind->name)) ||
+           tpi_refuse(TP_ERR_VALUE, "the saved state is that of %s, expected that of %s",
+                      found ? found : "an unknown optimizer", o->kind->name);
+}
+
 static bool read_all(const tp_saved *state, tp_optimiser *o) {
     const tp_saved *groups = tp_saved_get(state, "param_groups"), *states = tp_saved_get(state, "state");
-    if (!groups || !states) return false;
+    if (!groups || !states || !is_of_kind(o, state, groups, states)) return false;
     if (tp_saved_count(groups) != o->ngroups)
         return tpi_refuse(TP_ERR_VALUE,
                           "loaded state dict has a different number of parameter groups: %lld, expected %lld",
@@ -274,7 +380,7 @@ tp_optimiser *tpi_loaded_optimiser(const tp_saved *state, const tp_optimiser *o)
     tp_optimiser_free(fresh);
     return NULL;
 }
-void tpi_take_optimiser(tp_optimiser *o, tp_optimiser *loaded) {
+void tpi_replace_optimiser(tp_optimiser *o, tp_optimiser *loaded) {
     tpi_group *groups = o->groups;
     tp_lbfgs_memory *lbfgs = o->lbfgs;
     o->groups = loaded->groups;
@@ -285,44 +391,131 @@ void tpi_take_optimiser(tp_optimiser *o, tp_optimiser *loaded) {
 }
 
 bool tp_saved_load_optimiser(const tp_saved *state, tp_optimiser *o) {
+    if (TPI_ENDED(o, "an optimiser")) return false;
     TPI_STOP_ON_ERROR(false);
     if (!TPI_GIVEN(state, "a saved value") || !TPI_HANDLE_GIVEN(o, "an optimiser")) return false;
     tp_optimiser *loaded = tpi_loaded_optimiser(state, o);
-    if (loaded) tpi_take_optimiser(o, loaded);
+    if (loaded) tpi_replace_optimiser(o, loaded);
     return loaded != NULL;
 }
 
 /* ---- schedules: the numbers that move, under the names that PyTorch's schedules have ---- */
-static const char *const moving[TPI_SCHEDULE_NUMBERS] = {"last_epoch", "_step_count",    "T_cur",           "T_i",
-                                                         "best",       "num_bad_epochs", "cooldown_counter"};
+enum { NUMBERS = 7 }; /* what tp_schedule_state gives */
+static const struct {
+    const char *name, *kind; /* NULL: all kinds but ReduceLROnPlateau have it */
+} moving[NUMBERS] = {{"last_epoch", ""},
+                     {"_step_count", NULL},
+                     {"T_cur", "CosineAnnealingWarmRestarts"},
+                     {"T_i", "CosineAnnealingWarmRestarts"},
+                     {"best", "ReduceLROnPlateau"},
+                     {"num_bad_epochs", "ReduceLROnPlateau"},
+                     {"cooldown_counter", "ReduceLROnPlateau"}};
+static bool moves(int64_t i, const char *kind) {
+    if (!moving[i].kind) return strcmp(kind, "ReduceLROnPlateau") != 0;
+    return !*moving[i].kind || !strcmp(moving[i].kind, kind);
+}
+
+static bool put_rates(tp_file *file, tp_saved *dict, const char *key, const double *rates, int64_t n) {
+    tp_saved *list = tp_put_list(file, dict, key);
+    bool fine = list != NULL;
+    for (int64_t i = 0; fine && i < n; i++) fine = tp_put_number(file, list, NULL, tp_float(rates[i]));
+    return fine;
+}
 
 bool tp_put_schedule(tp_file *file, tp_saved *into, const char *key, tp_schedule *schedule) {
     TPI_STOP_ON_ERROR(false);
     int64_t n;
     const double *numbers = TPI_GIVEN(file, "a file") ? tp_schedule_state(schedule, &n) : NULL;
     tp_saved *dict = numbers ? tp_put_dict(file, into, key) : NULL;
-    bool fine = dict && n == TPI_SCHEDULE_NUMBERS;
-    for (int64_t i = 0; fine && i < n; i++) {
-        const bool whole = isfinite(numbers[i]) && numbers[i] == floor(numbers[i]) && strcmp(moving[i], "best") != 0;
-        fine = tp_put_number(file, dict, moving[i], whole ? tp_int((int64_t)numbers[i]) : tp_float(numbers[i]));
+    bool fine = dict && tp_put_text(file, dict, OF_KIND, tpi_schedule_kind(schedule));
+    for (int64_t i = 0; fine && i < NUMBERS; i++) {
+        if (!moves(i, tpi_schedule_kind(schedule))) continue;
+        const bool whole =
+            isfinite(numbers[i]) && numbers[i] == floor(numbers[i]) && strcmp(moving[i].name, "best") != 0;
+        fine = tp_put_number(file, dict, moving[i].name, whole ? tp_int((int64_t)numbers[i]) : tp_float(numbers[i]));
     }
-    return fine;
+    if (!fine) return false;
+    const tpi_schedule_rates rates = tpi_rates_of(schedule);
+    return put_rates(file, dict, "base_lrs", rates.base, rates.ngroups) &&
+           put_rates(file, dict, "_last_lr", rates.last, rates.ngroups);
 }
-bool tpi_read_schedule(const tp_saved *state, double *numbers) {
-    if (!tp_saved_get(state, "last_epoch")) return false;
+
+/* By which key PyTorch's state of a kind is told from the others, those with more in common first. */
+static const struct {
+    const char *key, *kind, *or_kind;
+} tell_tales[] = {{"_milestones", "SequentialLR", NULL},
+                  {"_schedulers", "ChainedScheduler", NULL},
+                  {"lr_lambdas", "LambdaLR", "MultiplicativeLR"},
+                  {"milestones", "MultiStepLR", NULL},
+                  {"step_size", "StepLR", NULL},
+                  {"start_factor", "LinearLR", NULL},
+                  {"patience", "ReduceLROnPlateau", NULL},
+                  {"factor", "ConstantLR", NULL},
+                  {"power", "PolynomialLR", NULL},
+                  {"T_max", "CosineAnnealingLR", NULL},
+                  {"T_0", "CosineAnnealingWarmRestarts", NULL},
+                  {"total_size", "CyclicLR", NULL},
+                  {"total_steps", "OneCycleLR", NULL},
+                  {"anneal_epochs", "SWALR", NULL},
+                  {"gamma", "ExponentialLR", NULL}};
+
+static bool is_schedule_of_kind(const tp_saved *state, const char *kind) {
+    const char *found = said_kind(state);
+    for (size_t i = 0; !found && i < sizeof tell_tales / sizeof *tell_tales; i++) {
+        if (!tp_saved_has(state, tell_tales[i].key)) continue;
+        const bool second = tell_tales[i].or_kind && !strcmp(tell_tales[i].or_kind, kind);
+        found = second ? kind : tell_tales[i].kind;
+    }
+    return tp_ok() && (!found || !strcmp(found, kind) ||
+                       tpi_refuse(TP_ERR_VALUE, "the saved state is that of %s, expected that of %s", found, kind));
+}
+
+/* The rates that were set last, if the file has them: PyTorch keeps its own where it has not. */
+static bool read_last_rates(const tp_saved *state, double *last, int64_t ngroups) {
+    if (!tp_saved_has(state, "_last_lr")) return true;
+    const tp_saved *list = tp_saved_get(state, "_last_lr");
+    if (tp_saved_count(list) != ngroups)
+        return tpi_refuse(TP_ERR_VALUE, "the saved schedule has the rates of %lld groups, expected %lld",
+                          (long long)tp_saved_count(list), (long long)ngroups);
     bool fine = true;
-    for (int i = 0; fine && i < TPI_SCHEDULE_NUMBERS; i++)
-        if (tp_saved_has(state, moving[i])) fine = read_number(tp_saved_get(state, moving[i]), &numbers[i], moving[i]);
+    for (int64_t g = 0; fine && g < ngroups; g++) fine = read_number(tp_saved_at(list, g), &last[g], "_last_lr");
     return fine;
 }
+
+double *tpi_loaded_schedule(const tp_saved *state, tp_schedule *schedule) {
+    int64_t n;
+    const double *now = tp_schedule_state(schedule, &n);
+    if (!now || !tp_saved_get(state, "last_epoch") || !is_schedule_of_kind(state, tpi_schedule_kind(schedule)))
+        return NULL;
+    const tpi_schedule_rates rates = tpi_rates_of(schedule);
+    double *loaded = tpi_malloc(sizeof *loaded * (size_t)(NUMBERS + rates.ngroups));
+    if (!loaded) return NULL;
+    memcpy(loaded, now, sizeof *loaded * NUMBERS);
+    memcpy(loaded + NUMBERS, rates.last, sizeof *loaded * (size_t)rates.ngroups);
+    bool fine = true;
+    for (int64_t i = 0; fine && i < NUMBERS; i++)
+        if (moves(i, tpi_schedule_kind(schedule)) && tp_saved_has(state, moving[i].name))
+            fine = read_number(tp_saved_get(state, moving[i].name), &loaded[i], moving[i].name);
+    if (fine && read_last_rates(state, loaded + NUMBERS, rates.ngroups)) return loaded;
+    tpi_mfree(loaded);
+    return NULL;
+}
+
+void tpi_replace_schedule(tp_schedule *schedule, double *loaded) {
+    int64_t n;
+    double *numbers = loaded ? tp_schedule_state(schedule, &n) : NULL;
+    if (numbers) {
+        const tpi_schedule_rates rates = tpi_rates_of(schedule);
+        memcpy(numbers, loaded, sizeof *loaded * NUMBERS);
+        memcpy(rates.last, loaded + NUMBERS, sizeof *loaded * (size_t)rates.ngroups);
+    }
+    tpi_mfree(loaded);
+}
+
 bool tp_saved_load_schedule(const tp_saved *state, tp_schedule *schedule) {
     TPI_STOP_ON_ERROR(false);
-    int64_t n;
-    double *numbers = TPI_GIVEN(state, "a saved value") ? tp_schedule_state(schedule, &n) : NULL;
-    double read[TPI_SCHEDULE_NUMBERS];
-    if (!numbers || n != TPI_SCHEDULE_NUMBERS) return false;
-    memcpy(read, numbers, sizeof read);
-    if (!tpi_read_schedule(state, read)) return false;
-    memcpy(numbers, read, sizeof read);
-    return true;
+    if (TPI_ENDED(schedule, "a schedule") || !TPI_GIVEN(state, "a saved value")) return false;
+    double *loaded = tpi_loaded_schedule(state, schedule);
+    tpi_replace_schedule(schedule, loaded);
+    return loaded != NULL;
 }

@@ -21,7 +21,7 @@ struct job {
 
 struct tp_reader {
     tp_dataset *dataset;
-    int64_t room, taken, started, asked; /* jobs are numbered; number i stands at i % room */
+    int64_t capacity, taken, started, asked; /* jobs are numbered; number i stands at i % capacity */
     struct job *jobs;
     pthread_mutex_t lock;
     pthread_cond_t work, done;
@@ -30,7 +30,7 @@ struct tp_reader {
     pthread_t threads[];
 };
 
-static struct job *job_at(tp_reader *r, int64_t number) { return &r->jobs[number % r->room]; }
+static struct job *job_at(tp_reader *r, int64_t number) { return &r->jobs[number % r->capacity]; }
 
 static void job_run(tp_reader *r, struct job *j) { /* without the lock */
     if (tpi_read_batch(r->dataset, tp_ints_view(j->indices, j->n), j->fields)) {
@@ -78,7 +78,7 @@ void tp_reader_free(tp_reader *r) {
     pthread_cond_broadcast(&r->work);
     pthread_mutex_unlock(&r->lock);
     for (int i = 0; i < r->nthreads; i++) pthread_join(r->threads[i], NULL);
-    for (int64_t i = 0; i < r->room; i++) job_clear(r, &r->jobs[i]);
+    for (int64_t i = 0; i < r->capacity; i++) job_clear(r, &r->jobs[i]);
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->work);
     pthread_cond_destroy(&r->done);
@@ -100,7 +100,7 @@ tp_reader *tp_reader_new(tp_dataset *dataset, int threads, int64_t room) {
         return NULL;
     }
     memset(jobs, 0, sizeof *jobs * (size_t)room);
-    *r = (tp_reader){.dataset = tp_dataset_retain(dataset), .room = room, .jobs = jobs};
+    *r = (tp_reader){.dataset = tp_dataset_retain(dataset), .capacity = room, .jobs = jobs};
     tpi_handle_made(r, "reader");
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->work, NULL);
@@ -117,8 +117,8 @@ tp_reader *tp_reader_new(tp_dataset *dataset, int threads, int64_t room) {
 bool tp_reader_ask(tp_reader *r, tp_ints indices) {
     if (!tpi_given(r, __func__, "reader", "a reader")) return false;
     if (!TPI_LIST_GIVEN(indices.v, indices.n)) return false;
-    if (tp_reader_waiting(r) == r->room)
-        return tpi_refuse(TP_ERR_RUNTIME, "%lld batches wait already: take one first", (long long)r->room);
+    if (tp_reader_waiting(r) == r->capacity)
+        return tpi_refuse(TP_ERR_RUNTIME, "%lld batches wait already: take one first", (long long)r->capacity);
     int64_t *copy = tpi_malloc(sizeof(int64_t) * (size_t)(indices.n ? indices.n : 1));
     if (!copy) return false;
     if (indices.n) memcpy(copy, indices.v, sizeof(int64_t) * (size_t)indices.n);
@@ -129,7 +129,10 @@ bool tp_reader_ask(tp_reader *r, tp_ints indices) {
     return true;
 }
 
-int64_t tp_reader_waiting(const tp_reader *r) { return r ? r->asked - r->taken : 0; }
+int64_t tp_reader_waiting(const tp_reader *r) {
+    if (TPI_ENDED(r, "a reader")) return -1;
+    return r ? r->asked - r->taken : 0;
+}
 
 bool tp_reader_take(tp_reader *r, tp_tensor **fields) {
     if (!tpi_given(r, __func__, "reader", "a reader")) return false;

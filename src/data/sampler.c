@@ -50,6 +50,7 @@ tp_sampler *tp_sampler_sequential(int64_t count) {
     return make((tp_sampler){.kind = SEQUENTIAL, .items = count, .count = count});
 }
 tp_sampler *tp_sampler_random(int64_t count, bool replacement, int64_t num_samples, tp_generator *generator) {
+    if (TPI_ENDED(generator, "a generator")) return NULL;
     if (!natural(count, __func__, "count", 1) || !natural(num_samples, __func__, "num_samples", 0)) return NULL;
     return make((tp_sampler){.kind = RANDOM,
                              .items = count,
@@ -58,6 +59,7 @@ tp_sampler *tp_sampler_random(int64_t count, bool replacement, int64_t num_sampl
                              .generator = generator});
 }
 tp_sampler *tp_sampler_subset_random(tp_ints indices, tp_generator *generator) {
+    if (TPI_ENDED(generator, "a generator")) return NULL;
     if (!TPI_LIST_GIVEN(indices.v, indices.n)) return NULL;
     tp_tensor *own = tp_own(tp_from_data(indices.v, TP_INT64, TP_INTS(indices.n)));
     if (!own) return NULL;
@@ -65,6 +67,7 @@ tp_sampler *tp_sampler_subset_random(tp_ints indices, tp_generator *generator) {
         (tp_sampler){.kind = SUBSET, .items = indices.n, .count = indices.n, .numbers = own, .generator = generator});
 }
 tp_sampler *tp_sampler_weighted(tp_tensor *weights, int64_t num_samples, bool replacement, tp_generator *generator) {
+    if (TPI_ENDED(generator, "a generator")) return NULL;
     if (!tpi_is_tensor(weights, "weights") || !natural(num_samples, __func__, "num_samples", 1)) return NULL;
     if (weights->ndim != 1)
         return tpi_fail(TP_ERR_VALUE,

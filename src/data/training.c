@@ -11,7 +11,7 @@
 
 static tp_training taken(const tp_training *training) {
     tp_training t = {0};
-    tpi_take_options(&t, sizeof t, training, training->size);
+    tpi_copy_options(&t, sizeof t, training, training->size);
     return t;
 }
 
@@ -47,11 +47,11 @@ static bool put_state(tp_file *f, const char *key, tp_tensor *state) {
     return fine;
 }
 
-static void schedule_key(char *out, size_t room, int64_t i) {
+static void schedule_key(char *out, size_t capacity, int64_t i) {
     if (i < 0)
-        snprintf(out, room, "lr_scheduler");
+        snprintf(out, capacity, "lr_scheduler");
     else
-        snprintf(out, room, "lr_scheduler_%lld", (long long)i);
+        snprintf(out, capacity, "lr_scheduler_%lld", (long long)i);
 }
 
 static bool put_all(tp_file *f, const tp_training *t) {
@@ -73,7 +73,9 @@ static bool put_all(tp_file *f, const tp_training *t) {
 static bool given(const char *path, const tp_training *training, const char *function) {
     if (!tpi_given(path, function, "path", "a file's name") || !tpi_given(training, function, "training", "a training"))
         return false;
+    const char *before = tpi_op_enter(function);
     const tp_training t = taken(training);
+    tpi_op_leave(before);
     if (t.size <= 0) return false;
     if (t.nschedules < 0)
         return tpi_refuse(TP_ERR_VALUE, "%s: option 'nschedules': expected 0 or more, got %lld", function,
@@ -96,7 +98,7 @@ bool tp_training_save(const char *path, const tp_training *training) {
 /* ---- loading ---- */
 typedef struct loaded { /* what was read, before anything is changed */
     tp_optimiser *optimiser;
-    double (*schedules)[TPI_SCHEDULE_NUMBERS]; /* the first, then the others */
+    double **schedules; /* the first, then the others */
     tp_scaler_state scaler;
     tp_tensor *rng, *generator, *loader;
     int64_t epoch, step;
@@ -118,15 +120,15 @@ static bool read_scaler(const tp_saved *all, tp_scaler_state *s) {
 }
 static bool read_schedules(const tp_saved *all, const tp_training *t, loaded *l) {
     l->schedules = tpi_malloc(sizeof *l->schedules * (size_t)(t->nschedules + 1));
-    bool fine = l->schedules != NULL;
+    if (!l->schedules) return false;
+    memset(l->schedules, 0, sizeof *l->schedules * (size_t)(t->nschedules + 1));
+    bool fine = true;
     char key[40];
     for (int64_t i = t->schedule ? -1 : 0; fine && i < t->nschedules; i++) {
-        int64_t n;
-        const double *now = tp_schedule_state(i < 0 ? t->schedule : t->schedules[i], &n);
         schedule_key(key, sizeof key, i);
-        const tp_saved *state = now ? tp_saved_get(all, key) : NULL;
-        if (state) memcpy(l->schedules[i + 1], now, sizeof *l->schedules);
-        fine = state && tpi_read_schedule(state, l->schedules[i + 1]);
+        const tp_saved *state = tp_saved_get(all, key);
+        l->schedules[i + 1] = state ? tpi_loaded_schedule(state, i < 0 ? t->schedule : t->schedules[i]) : NULL;
+        fine = l->schedules[i + 1] != NULL;
     }
     return fine;
 }
@@ -209,7 +211,7 @@ static bool set_loader(tp_loader *l, const tp_tensor *state, tp_tensor **was) {
 
 /* The scaler, the loader, the generators and the network check what they are given, in this order; the network changes
  * nothing if it refuses. */
-static bool take_over(const tp_saved *all, tp_training *t, loaded *l) {
+static bool apply_loaded(const tp_saved *all, tp_training *t, loaded *l) {
     before was = {.scaler = {.size = (int64_t)sizeof was.scaler}};
     if (t->scaler && !tp_scaler_get_state(t->scaler, &was.scaler)) return false;
     bool fine = (!t->scaler || tp_scaler_set_state(t->scaler, &l->scaler)) &&
@@ -219,12 +221,11 @@ static bool take_over(const tp_saved *all, tp_training *t, loaded *l) {
     if (!fine) go_back(t, &was);
     drop_before(&was);
     if (!fine) return false;
-    if (l->optimiser) tpi_take_optimiser(t->optimiser, l->optimiser);
+    if (l->optimiser) tpi_replace_optimiser(t->optimiser, l->optimiser);
     l->optimiser = NULL;
     for (int64_t i = t->schedule ? -1 : 0; i < t->nschedules; i++) {
-        int64_t n;
-        double *now = tp_schedule_state(i < 0 ? t->schedule : t->schedules[i], &n);
-        memcpy(now, l->schedules[i + 1], sizeof *l->schedules);
+        tpi_replace_schedule(i < 0 ? t->schedule : t->schedules[i], l->schedules[i + 1]);
+        l->schedules[i + 1] = NULL;
     }
     return true;
 }
@@ -236,15 +237,18 @@ bool tp_training_load(const char *path, tp_training *training) {
     tp_file *f = tp_open_file(path, NULL);
     const tp_saved *all = f ? tp_file_value(f) : NULL;
     loaded l = {.epoch = t.epoch, .step = t.step};
-    bool fine = all && read_all(all, &t, &l) && take_over(all, &t, &l);
+    const char *before = tpi_op_enter(__func__);
+    bool fine = all && read_all(all, &t, &l) && apply_loaded(all, &t, &l);
+    tpi_op_leave(before);
     if (fine) {
         t.epoch = l.epoch;
         t.step = l.step;
         const int64_t size = training->size;
-        tpi_take_options(training, size > 0 && size < (int64_t)sizeof t ? (size_t)size : sizeof t, &t, sizeof t);
+        tpi_copy_options(training, size > 0 && size < (int64_t)sizeof t ? (size_t)size : sizeof t, &t, sizeof t);
         training->size = size;
     }
     if (l.optimiser) tp_optimiser_free(l.optimiser);
+    for (int64_t i = 0; l.schedules && i <= t.nschedules; i++) tpi_mfree(l.schedules[i]);
     tpi_mfree(l.schedules);
     tp_release(l.rng);
     tp_release(l.generator);

@@ -11,7 +11,8 @@ typedef struct norms { /* the batch norms of a network, and the momentum that ea
 } norms;
 
 static bool is_batch_norm(const tp_module *m) {
-    return strstr(m->name, "BatchNorm") && tpi_get_tensor(m, "running_mean") && tpi_get_tensor(m, "running_var");
+    return m->layer && (m->layer->facts & TPI_LAYER_RUNNING_STATISTICS) && tpi_get_tensor(m, "running_mean") &&
+           tpi_get_tensor(m, "running_var");
 }
 static int64_t count(const tp_module *m) {
     int64_t n = is_batch_norm(m);

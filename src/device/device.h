@@ -1,5 +1,5 @@
-/* The device interface: one small versioned table of functions. cpu/ fills it here; cuda/, opencl/ and hip/ fill the
- * same. A missing (NULL) member is an error that names the operator and the device. */
+/* The device interface: one small versioned table of functions. cpu/, gpu/ (over cuda/ and opencl/) and meta/ fill
+ * it. A missing (NULL) member is an error that names the operator and the device. */
 #ifndef TPI_DEVICE_H
 #define TPI_DEVICE_H
 #include "tensor/plan.h"
@@ -177,12 +177,12 @@ typedef struct tpi_device_ops {
                  const tpi_param *params);
     bool (*copy)(tp_device device, tpi_plan *plan); /* operand 0 from operand 1, converting */
     bool (*fill)(tp_device device, tpi_plan *plan, const tp_scalar *value);
-    /* Programs of maps, and folds of what one makes (device/program.h). `program_ready` is called once a program is
-     * complete. NULL: a graph's maps run one by one here. */
+    /* Programs of maps, and folds of what one makes (device/block_program.h). `program_ready` is called once a program
+     * is complete. NULL: a graph's maps run one by one here. */
     bool (*program_ready)(struct tpi_program *program);
     bool (*program)(tp_device device, const struct tpi_program *program, tpi_plan *plan);
-    bool (*fold_fed)(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
-                     tpi_ctype compute, const tpi_param *params, const struct tpi_fold_prologue *feed);
+    bool (*fold_of_program)(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
+                            tpi_ctype compute, const tpi_param *params, const struct tpi_fold_prologue *feed);
     /* From a device of the same kind to another: in the order of both current streams. NULL: by way of the host. */
     bool (*to_peer)(tp_device to, void *block, tp_device from, const void *source, size_t bytes);
 } tpi_device_ops;

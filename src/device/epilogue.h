@@ -8,7 +8,7 @@
  * are there. */
 #ifndef TPI_EPILOGUE_H
 #define TPI_EPILOGUE_H
-#include "device/program.h"
+#include "device/block_program.h"
 
 typedef struct tpi_neighbour {
     const tpi_program *program;

@@ -5,7 +5,7 @@
  * has changed. The caller raises the version of what it had written in place. */
 #include "device/launch.h"
 #include "device/gpu/gpu.h"
-#include "device/program.h"
+#include "device/block_program.h"
 #include "tensor/recorder.h"
 #include "tensor/same_device.h"
 #include <string.h>

@@ -2,7 +2,7 @@
  * nothing. */
 #include "device/launch.h"
 #include "device/gpu/gpu.h"
-#include "device/program.h"
+#include "device/block_program.h"
 #include "tensor/recorder.h"
 
 /* The dtype an operator computes in, from the input's or the one that was asked for; TP_NO_DTYPE and an error if it
@@ -76,7 +76,7 @@ static bool fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints 
     tpi_param values[4];
     tpi_fill_params(values, op->nparam, op->param_type, compute, params);
     tp_tensor *input = feed ? x : input_as(x, dtype, compute);
-    bool ok = input && (feed ? device->fold_fed(op, outs, input, reduced, compute, values, feed)
+    bool ok = input && (feed ? device->fold_of_program(op, outs, input, reduced, compute, values, feed)
                              : device->fold(op, outs, input, reduced, compute, values));
     if (input && !feed) tpi_release(input);
     if (!ok) drop(outs, op->nout);
@@ -115,8 +115,8 @@ bool tpi_run_fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints
     return ok;
 }
 
-bool tpi_run_fold_fed(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype,
-                      const tp_scalar *params, const tpi_fold_prologue *feed) {
+bool tpi_run_fold_of_program(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim,
+                             tp_dtype dtype, const tp_scalar *params, const tpi_fold_prologue *feed) {
     return fold(op, outs, x, dims, keepdim, dtype, params, feed);
 }
 

@@ -31,48 +31,48 @@ typedef struct region {
     bool enabled[TP_DEVICE_TYPES];
     uint8_t dtype[TP_DEVICE_TYPES]; /* 0: as if never set */
     bool cache_off;
-    int64_t depth, n, room;
+    int64_t depth, n, capacity;
     kept *table;
 } region;
 static TPI_THREAD_LOCAL region here;
 
 /* ---- Kept casts ---- */
 
-static kept *place_of(const tp_tensor *t) {
+static kept *slot_of(const tp_tensor *t) {
     uint64_t hash = ((uint64_t)(uintptr_t)t >> 6) * 0x9E3779B97F4A7C15u;
-    for (int64_t i = (int64_t)(hash >> 20) & (here.room - 1);; i = (i + 1) & (here.room - 1))
+    for (int64_t i = (int64_t)(hash >> 20) & (here.capacity - 1);; i = (i + 1) & (here.capacity - 1))
         if (!here.table[i].from || here.table[i].from == t) return &here.table[i];
 }
 
-static bool make_room(void) {
-    if (here.n * 2 < here.room) return true;
-    int64_t before = here.room;
+static bool reserve_cast(void) {
+    if (here.n * 2 < here.capacity) return true;
+    int64_t before = here.capacity;
     kept *old = here.table, *table = tpi_new0((size_t)(before ? 2 * before : 64) * sizeof *table);
     if (!table) return false;
     here.table = table;
-    here.room = before ? 2 * before : 64;
+    here.capacity = before ? 2 * before : 64;
     for (int64_t i = 0; i < before; i++)
-        if (old[i].from) *place_of(old[i].from) = old[i];
+        if (old[i].from) *slot_of(old[i].from) = old[i];
     if (old) tpi_delete(old, (size_t)before * sizeof *old);
     return true;
 }
 
 void tp_clear_autocast_cache(void) {
     kept *table = here.table;
-    int64_t room = here.room;
+    int64_t capacity = here.capacity;
     here.table = NULL;
-    here.room = here.n = 0;
-    for (int64_t i = 0; i < room; i++) {
+    here.capacity = here.n = 0;
+    for (int64_t i = 0; i < capacity; i++) {
         tp_release(table[i].from);
         tp_release(table[i].cast);
     }
-    if (table) tpi_delete(table, (size_t)room * sizeof *table);
+    if (table) tpi_delete(table, (size_t)capacity * sizeof *table);
 }
 
 /* The cast of a parameter, from the table or made and put there. Owned. */
 static tp_tensor *kept_cast(tp_tensor *t, tp_dtype to) {
-    if (!make_room()) return NULL;
-    kept *k = place_of(t);
+    if (!reserve_cast()) return NULL;
+    kept *k = slot_of(t);
     if (k->from && k->version == tpi_version(t) && k->cast->dtype == to) return tpi_retain(k->cast);
     tp_tensor *cast = tpi_above.cast(t, to);
     if (!cast) return NULL;

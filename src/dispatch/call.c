@@ -170,9 +170,9 @@ const tp_operator *tp_operator_at(int64_t i) {
 
 #define MAX_ARGS 24
 /* Sorts the given values into one per argument of the operator. */
-static bool place_arguments(const tp_operator *op, int64_t nargs, const tp_value *args, tp_value *placed) {
+static bool order_arguments(const tp_operator *op, int64_t nargs, const tp_value *args, tp_value *ordered) {
     int64_t position = 0;
-    memset(placed, 0, sizeof(tp_value) * (size_t)op->nargs);
+    memset(ordered, 0, sizeof(tp_value) * (size_t)op->nargs);
     for (int64_t i = 0; i < nargs; i++) {
         int64_t k = args[i].name ? 0 : position++;
         while (args[i].name && k < op->nargs && strcmp(op->args[k].name, args[i].name)) k++;
@@ -182,9 +182,9 @@ static bool place_arguments(const tp_operator *op, int64_t nargs, const tp_value
             return tpi_refuse(TP_ERR_TYPE, "%lld arguments given; the signature is %s", (long long)nargs,
                               op->signature);
         }
-        if (placed[k].kind != TP_K_NONE)
+        if (ordered[k].kind != TP_K_NONE)
             return tpi_refuse(TP_ERR_TYPE, "argument '%s' is given twice", op->args[k].name);
-        placed[k] = args[i];
+        ordered[k] = args[i];
     }
     return true;
 }
@@ -199,18 +199,55 @@ static bool results_to_scope(int64_t n, tp_value *results) {
     return fine;
 }
 
+/* How many letters must be put in, taken out or changed to make one name of the other; names longer than LONGEST are
+ * far.
+ */
+static int distance(const char *a, const char *b) {
+    enum { LONGEST = 48 };
+    const size_t n = strlen(a), m = strlen(b);
+    if (n >= LONGEST || m >= LONGEST) return LONGEST;
+    int row[LONGEST];
+    for (size_t j = 0; j <= m; j++) row[j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        int before = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            int least = before + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < least) least = row[j] + 1;
+            if (row[j - 1] + 1 < least) least = row[j - 1] + 1;
+            before = row[j];
+            row[j] = least;
+        }
+    }
+    return row[m];
+}
+
+static bool refuse_name(const char *name) {
+    const char *nearest = NULL;
+    int least = 3;
+    for (int64_t i = 0; i < *tpi_above.noperators; i++) {
+        const char *here = tpi_above.operators[i]->name;
+        const int far = distance(name, here);
+        if (far >= least || (size_t)far >= strlen(name)) continue;
+        least = far;
+        nearest = here;
+    }
+    return nearest ? tpi_refuse(TP_ERR_MISSING, "no operator is called '%s': did you mean '%s'?", name, nearest)
+                   : tpi_refuse(TP_ERR_MISSING, "no operator is called '%s'", name);
+}
+
 bool tp_call_values(const char *name, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
     if (!name) return tpi_refuse(TP_ERR_VALUE, "call: argument 'name' is NULL");
     size_t length = strlen(name);
     const tp_operator *op = find(name, length);
     bool inplace = !op && length && name[length - 1] == '_';
     if (inplace) op = find(name, length - 1);
-    if (!op || (inplace && !op->invoke_inplace)) return tpi_refuse(TP_ERR_MISSING, "no operator is called '%s'", name);
+    if (!op || (inplace && !op->invoke_inplace)) return refuse_name(name);
     if (!tpi_sound_list(args, nargs, "args") || !tpi_sound_list(results, nresults, "results")) return false;
     if (inplace) TPI_STOP_ON_ERROR(false);
-    tp_value placed[MAX_ARGS], out[8];
+    tp_value ordered[MAX_ARGS], out[8];
     const char *before = tpi_op_enter(op->name);
-    bool fine = place_arguments(op, nargs, args, placed) && (inplace ? op->invoke_inplace : op->invoke)(placed, out);
+    bool fine = order_arguments(op, nargs, args, ordered) && (inplace ? op->invoke_inplace : op->invoke)(ordered, out);
     if (fine && inplace)
         tp_release(out[0].as.tensor); /* self, which the caller has already */
     else if (fine)

@@ -56,8 +56,8 @@ static bool resolve_written(tpi_detour *detour, tp_tensor **written) {
 }
 
 /* copy_ to a marked tensor: the conjugate (or negative) of src, in its dtype, goes into the memory as it is. */
-static bool turn_arguments(tpi_detour *detour, const tpi_operator_entry *entry, void *const *args,
-                           tp_tensor **written) {
+static bool resolve_arguments(tpi_detour *detour, const tpi_operator_entry *entry, void *const *args,
+                              tp_tensor **written) {
     detour->written = *written;
     *written = tpi_above.marked_view(*written);
     if (!*written || !keep(detour, *written, (tp_tensors){NULL, 0})) {
@@ -67,12 +67,12 @@ static bool turn_arguments(tpi_detour *detour, const tpi_operator_entry *entry, 
     for (int i = 1; entry->args[i]; i++) {
         tp_tensor **t = entry->args[i] == 't' ? args[i] : NULL;
         if (!t || !*t) continue;
-        tp_tensor *turned = tpi_above.turned(*t, (tp_dtype)(*written)->dtype);
-        if (!turned || !keep(detour, turned, (tp_tensors){NULL, 0})) {
-            tp_release(turned);
+        tp_tensor *changed = tpi_above.conj_or_neg(*t, (tp_dtype)(*written)->dtype);
+        if (!changed || !keep(detour, changed, (tp_tensors){NULL, 0})) {
+            tp_release(changed);
             return false;
         }
-        *t = turned;
+        *t = changed;
     }
     return true;
 }
@@ -91,7 +91,8 @@ static bool has_marked(const tpi_operator_entry *entry, void *const *args) {
 bool tpi_marks_resolve(tpi_detour *detour, const tpi_operator_entry *entry, void *const *args, tp_tensor **written) {
     if (tpi_recording && has_marked(entry, args)) tpi_met_mark();
     if (entry->marks == TPI_MARKS_KEPT) return true;
-    if (entry->marks == TPI_MARKS_WRITTEN && tpi_marked(*written)) return turn_arguments(detour, entry, args, written);
+    if (entry->marks == TPI_MARKS_WRITTEN && tpi_marked(*written))
+        return resolve_arguments(detour, entry, args, written);
     bool fine = resolve_written(detour, written);
     for (int i = 0; fine && entry->args[i]; i++) {
         if (entry->args[i] == 't')

@@ -1,6 +1,7 @@
 /* The detour of a watched, recorded or cast call: opens the profile's event, casts the arguments, and undoes both
  * afterwards. */
 #include "dispatch/detour.h"
+#include <taper/call.h>
 #include "dispatch/grad_mode.h"
 #include "dispatch/conjugate_arguments.h"
 #include "tensor/upcalls.h"
@@ -24,7 +25,7 @@ static void watch_inputs(int64_t event, const tpi_operator_entry *entry, void *c
 bool tpi_detour_begin(tpi_detour *detour, const tpi_operator_entry *entry, void *const *args, tp_tensor **written) {
     tpi_cast rule = tpi_detours & TPI_AUTOCASTS ? tpi_autocast_rule(entry, args) : TPI_CAST_NOTHING;
     bool watched = tpi_detours & TPI_WATCHED, casts = rule != TPI_CAST_NOTHING;
-    *detour = (tpi_detour){.event = -1, .before = tpi_detours};
+    *detour = (tpi_detour){.event = -1, .before = tpi_detours, .entry = entry, .args = args};
     if (tpi_marks_alive() && !tpi_marks_resolve(detour, entry, args, written)) {
         tpi_marks_release(detour);
         return false;
@@ -43,16 +44,34 @@ bool tpi_detour_begin(tpi_detour *detour, const tpi_operator_entry *entry, void 
     }
     if ((tpi_detours & TPI_RECORDED) && entry->step) {
         detour->recorder = tpi_recording;
-        detour->entry = entry;
-        detour->args = args;
         tpi_recording = NULL;
         tpi_detours &= (uint8_t)~TPI_RECORDED;
     }
     return true;
 }
 
+/* Counts the products of a watched call, as the stanza's `cost` line has them. */
+static void watch_products(const tpi_detour *detour, int64_t n, tp_tensor *const *results) {
+    enum { MOST = 32 };
+    tp_ints shapes[MOST];
+    tp_value flags[MOST]; /* a cost line asks shapes and bools */
+    if (!detour->entry->step || !tpi_watch_wants_shapes(detour->event)) return;
+    const tp_operator *op = tp_find_operator(detour->entry->name);
+    if (!op || !op->cost || op->nargs + n > MOST) return;
+    for (int64_t i = 0; i < op->nargs; i++) {
+        const char letter = detour->entry->args[i];
+        const tp_tensor *t = letter == 't' ? *(tp_tensor **)detour->args[i] : NULL;
+        shapes[i] = t ? tpi_shape(t) : (tp_ints){NULL, -1};
+        flags[i] = letter == 'b' ? tp_value_bool(*(bool *)detour->args[i]) : tp_value_none();
+    }
+    for (int64_t i = 0; i < n; i++) shapes[op->nargs + i] = results[i] ? tpi_shape(results[i]) : (tp_ints){NULL, -1};
+    const double count = op->cost(shapes, flags);
+    if (count > 0 && count < 0x1p62) tpi_watch_multiply_adds(detour->event, count);
+}
+
 void tpi_detour_gave(tpi_detour *detour, bool fine, int64_t n, tp_tensor *const *results) {
     tpi_recorder *r = detour->recorder;
+    if (fine && detour->event >= 0) watch_products(detour, n, results);
     for (int64_t i = 0; r && fine && i < n; i++)
         if (tpi_marked(results[i])) {
             r->marked(r);

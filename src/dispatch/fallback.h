@@ -1,9 +1,9 @@
 /* Calls of natives whose tensors are not on the CPU. Generated code asks at the entrance of every native whether all
  * its tensors are there, and comes here if not:
  *
- *     void *const places[] = {&self, &dim};                          // which e remembers
+ *     void *const addresses[] = {&self, &dim};                          // which e remembers
  *     tpi_fallback e;
- *     if (!tpi_fallback_begin(&e, operator, false, places)) return NULL; // one device for all, or an error
+ *     if (!tpi_fallback_begin(&e, operator, false, addresses)) return NULL; // one device for all, or an error
  *     tpi_served served = e.kernels ? THE_GPU_FUNCTION(self, dim, &made) : TPI_DECLINED;
  *     if (served == TPI_SERVED) return tpi_fallback_end(&e), made;
  *     if (served == TPI_FAILED) return tpi_fallback_failed(&e), NULL;

@@ -33,4 +33,7 @@ void tp_grad_mode_leave(tp_grad_mode *before) {
 bool tp_grad_enabled(void) { return !tpi_grad_off; }
 void tp_set_grad_enabled(bool on) { tpi_grad_off = !on || tpi_inference; }
 bool tp_inference_enabled(void) { return tpi_inference; }
-bool tp_is_inference(const tp_tensor *t) { return t && (t->flags & TPI_INFERENCE); }
+bool tp_is_inference(const tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return false;
+    return t && (t->flags & TPI_INFERENCE);
+}

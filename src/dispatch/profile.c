@@ -20,15 +20,15 @@ typedef struct record {
 
 struct tp_profile {
     record *records;
-    int64_t n, room;
+    int64_t n, capacity;
     int64_t *numbers;
-    int64_t nnumbers, numbers_room;
+    int64_t nnumbers, numbers_capacity;
     int64_t open; /* the innermost event that runs, -1: none */
     int64_t lost, thread;
     int64_t serial; /* tells the ranges of this profile from those of earlier ones */
     bool shapes, running;
     char **names; /* of ranges: copies */
-    int64_t nnames, names_room;
+    int64_t nnames, names_capacity;
     void *(*note)(void *context);
     void (*drop_note)(void *note);
     void *context;
@@ -50,9 +50,9 @@ static void forget_error(bool was_fine) {
 }
 
 /* Room for one more of `each` bytes, by doubling. */
-static bool grow(void *list, int64_t n, int64_t *room, size_t each) {
-    if (n < *room) return true;
-    int64_t wanted = *room ? 2 * *room : 256;
+static bool grow(void *list, int64_t n, int64_t *capacity, size_t each) {
+    if (n < *capacity) return true;
+    int64_t wanted = *capacity ? 2 * *capacity : 256;
     bool fine = tp_ok();
     void *moved = tpi_realloc(*(void **)list, (size_t)wanted * each);
     if (!moved) {
@@ -60,7 +60,7 @@ static bool grow(void *list, int64_t n, int64_t *room, size_t each) {
         return false;
     }
     *(void **)list = moved;
-    *room = wanted;
+    *capacity = wanted;
     return true;
 }
 
@@ -73,7 +73,7 @@ static void set_open(tp_profile *p, int64_t event) {
 int64_t tpi_watch_begin(const char *name, tp_event_kind kind, int64_t sequence) {
     tp_profile *p = watching;
     if (!p) return -1;
-    if (!grow(&p->records, p->n, &p->room, sizeof *p->records)) {
+    if (!grow(&p->records, p->n, &p->capacity, sizeof *p->records)) {
         p->lost++;
         return -1;
     }
@@ -105,8 +105,8 @@ void tpi_watch_end(int64_t event) {
 }
 
 static void put_input(tp_profile *p, record *r, int64_t dtype, int64_t count, int64_t n, const int64_t *numbers) {
-    while (p->nnumbers + 3 + n > p->numbers_room)
-        if (!grow(&p->numbers, p->numbers_room, &p->numbers_room, sizeof *p->numbers)) return;
+    while (p->nnumbers + 3 + n > p->numbers_capacity)
+        if (!grow(&p->numbers, p->numbers_capacity, &p->numbers_capacity, sizeof *p->numbers)) return;
     int64_t *to = p->numbers + p->nnumbers;
     to[0] = dtype;
     to[1] = count;
@@ -118,6 +118,13 @@ static void put_input(tp_profile *p, record *r, int64_t dtype, int64_t count, in
 
 static record *wants_inputs(int64_t event) {
     return watching && watching->shapes && event >= 0 ? &watching->records[event] : NULL;
+}
+
+bool tpi_watch_wants_shapes(int64_t event) { return wants_inputs(event); }
+
+void tpi_watch_multiply_adds(int64_t event, double count) {
+    record *r = wants_inputs(event);
+    if (r) r->event.multiply_adds = (int64_t)count;
 }
 
 static void put_tensor(record *r, const tp_tensor *t, int64_t count) {
@@ -192,20 +199,34 @@ void tp_profile_free(tp_profile *p) {
     tpi_handle_delete(p, sizeof *p);
 }
 
-int64_t tp_profile_count(const tp_profile *p) { return p ? p->n : 0; }
-int64_t tp_profile_lost(const tp_profile *p) { return p ? p->lost + tpi_gpu_trace_lost(p->trace) : 0; }
-int64_t tp_profile_thread(const tp_profile *p) { return p ? p->thread : 0; }
+int64_t tp_profile_count(const tp_profile *p) {
+    if (TPI_ENDED(p, "a profile")) return -1;
+    return p ? p->n : 0;
+}
+int64_t tp_profile_lost(const tp_profile *p) {
+    if (TPI_ENDED(p, "a profile")) return -1;
+    return p ? p->lost + tpi_gpu_trace_lost(p->trace) : 0;
+}
+int64_t tp_profile_thread(const tp_profile *p) {
+    if (TPI_ENDED(p, "a profile")) return -1;
+    return p ? p->thread : 0;
+}
 
 const tp_event *tp_profile_event(const tp_profile *p, int64_t i) {
+    if (TPI_ENDED(p, "a profile")) return NULL;
     if (!p || i < 0 || i >= p->n)
         return tpi_fail(TP_ERR_INDEX, "argument 'i': there is no event %lld of %lld", (long long)i,
                         (long long)tp_profile_count(p));
     return &p->records[i].event;
 }
 
-int64_t tp_profile_activity_count(const tp_profile *p) { return p && !p->running ? tpi_gpu_trace_count(p->trace) : 0; }
+int64_t tp_profile_activity_count(const tp_profile *p) {
+    if (TPI_ENDED(p, "a profile")) return -1;
+    return p && !p->running ? tpi_gpu_trace_count(p->trace) : 0;
+}
 
 const tp_activity *tp_profile_activity(const tp_profile *p, int64_t i) {
+    if (TPI_ENDED(p, "a profile")) return NULL;
     if (i < 0 || i >= tp_profile_activity_count(p))
         return tpi_fail(TP_ERR_INDEX, "argument 'i': there is no activity %lld of %lld", (long long)i,
                         (long long)tp_profile_activity_count(p));
@@ -213,6 +234,7 @@ const tp_activity *tp_profile_activity(const tp_profile *p, int64_t i) {
 }
 
 bool tp_profile_input(const tp_profile *p, int64_t event, int64_t i, tp_event_input *input) {
+    if (TPI_ENDED(p, "a profile")) return false;
     const tp_event *e = tp_profile_event(p, event);
     if (!e) return false;
     if (i < 0 || i >= e->ninputs)
@@ -228,7 +250,7 @@ int64_t tp_range_begin(const char *name) {
     tp_profile *p = watching;
     if (!p || !name) return -1;
     bool fine = tp_ok();
-    char *copy = grow(&p->names, p->nnames, &p->names_room, sizeof *p->names) ? tpi_strdup(name) : NULL;
+    char *copy = grow(&p->names, p->nnames, &p->names_capacity, sizeof *p->names) ? tpi_strdup(name) : NULL;
     if (!copy) {
         forget_error(fine);
         p->lost++;

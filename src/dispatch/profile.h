@@ -34,4 +34,6 @@ void tpi_watch_end(int64_t event);
  * tensor. */
 void tpi_watch_input(int64_t event, const tp_tensor *t, const tp_tensors *list);
 void tpi_watch_numbers(int64_t event, tp_ints numbers);
+bool tpi_watch_wants_shapes(int64_t event);
+void tpi_watch_multiply_adds(int64_t event, double count);
 #endif

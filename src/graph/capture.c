@@ -14,12 +14,12 @@
 #include "tensor/check_arguments.h"
 #include "tensor/storage.h"
 
-typedef struct place { /* values and storages by their address */
+typedef struct address_entry { /* values and storages by their address */
     const void *key;
     int32_t value;         /* -1: born, but not seen yet */
     struct family *family; /* of a storage that a step made */
-    struct place *next;
-} place;
+    struct address_entry *next;
+} address_entry;
 
 /* A storage that a step made, and the values that look at it. */
 typedef struct family {
@@ -50,7 +50,7 @@ void tpi_capture_start(tp_capture *c) {
     tpi_detours |= TPI_RECORDED;
 }
 
-void tpi_capture_give_up(tp_capture *c, const char *format, const char *what) {
+void tpi_capture_abandon(tp_capture *c, const char *format, const char *what) {
     if (*c->why) return;
     snprintf(c->why, sizeof c->why, format, what);
     tpi_capture_stop(c);
@@ -59,7 +59,7 @@ void tpi_capture_give_up(tp_capture *c, const char *format, const char *what) {
 
 void tpi_capture_no_memory(tp_capture *c) {
     c->failed = true;
-    tpi_capture_give_up(c, "%s", "there was no memory to record it");
+    tpi_capture_abandon(c, "%s", "there was no memory to record it");
 }
 
 /* ---- Values by their address ---- */
@@ -69,20 +69,20 @@ static size_t bucket(const void *key) {
     return (h ^ h >> 12 ^ h >> 24) % TPI_BUCKETS;
 }
 
-static bool put(tp_capture *c, place **table, const void *key, int32_t value) {
-    place *p = tpi_graph_memory_alloc(&c->memory, sizeof *p);
+static bool put(tp_capture *c, address_entry **table, const void *key, int32_t value) {
+    address_entry *p = tpi_graph_memory_alloc(&c->memory, sizeof *p);
     if (!p) {
         tpi_capture_no_memory(c);
         return false;
     }
-    place **head = &table[bucket(key)];
-    *p = (place){key, value, NULL, *head};
+    address_entry **head = &table[bucket(key)];
+    *p = (address_entry){key, value, NULL, *head};
     *head = p;
     return true;
 }
 
-static place *storage_place(tp_capture *c, const tp_tensor *t) {
-    for (place *p = c->by_storage[bucket(t->storage)]; p; p = p->next)
+static address_entry *storage_entry(tp_capture *c, const tp_tensor *t) {
+    for (address_entry *p = c->by_storage[bucket(t->storage)]; p; p = p->next)
         if (p->key == t->storage) return p;
     return NULL;
 }
@@ -91,7 +91,7 @@ static place *storage_place(tp_capture *c, const tp_tensor *t) {
 
 enum { WORTH_FREEING = 4096 };
 
-static bool join_family(tp_capture *c, place *p, tp_tensor *t) {
+static bool join_family(tp_capture *c, address_entry *p, tp_tensor *t) {
     if (!p->family && t->storage->bytes < WORTH_FREEING) return true;
     if (!p->family) {
         if (!(p->family = tpi_graph_memory_alloc(&c->memory, sizeof *p->family))) {
@@ -143,7 +143,7 @@ static bool looks_alike(const tpi_graph_value *v, const tp_tensor *t) {
 }
 
 int32_t tpi_capture_known(tp_capture *c, const tp_tensor *t) {
-    for (place *p = c->by_data[bucket(t->data)]; p; p = p->next) {
+    for (address_entry *p = c->by_data[bucket(t->data)]; p; p = p->next) {
         const tpi_graph_value *v = &c->g->values[p->value];
         if (p->key == t->data && v->tensor->storage == t->storage && looks_alike(v, t)) return p->value;
     }
@@ -164,12 +164,12 @@ int32_t tpi_capture_add(tp_capture *c, tpi_value_kind kind, tp_tensor *t, int32_
     }
     c->g->values[id].tensor = tpi_retain(t);
     if (!put(c, c->by_data, t->data, id)) return -1;
-    place *p = storage_place(c, t);
+    address_entry *p = storage_entry(c, t);
     if (p && (p->value < 0 || kind == TPI_VALUE_LEAF_GRAD))
         p->value = id; /* what was handed to a leaf is its gradient from now on */
     if (!p && !put(c, c->by_storage, t->storage, id)) return -1;
     if (kind != TPI_VALUE_MADE && kind != TPI_VALUE_VIEW) return id;
-    if (!p) p = storage_place(c, t);
+    if (!p) p = storage_entry(c, t);
     return (kind == TPI_VALUE_VIEW && !p->family) || join_family(c, p, t) ? id : -1;
 }
 
@@ -177,7 +177,7 @@ int32_t tpi_capture_add(tp_capture *c, tpi_value_kind kind, tp_tensor *t, int32_
 static bool still_there(tp_capture *c, int32_t id) {
     int32_t root = tpi_value_root(c->g, id);
     if (c->g->values[root].kind != TPI_VALUE_LEAF_GRAD || tpi_capture_is_current(c, root)) return true;
-    tpi_capture_give_up(c, "%s reads a gradient that its leaf has no more", c->doing);
+    tpi_capture_abandon(c, "%s reads a gradient that its leaf has no more", c->doing);
     return false;
 }
 
@@ -185,9 +185,9 @@ static bool still_there(tp_capture *c, int32_t id) {
 int32_t tpi_capture_value(tp_capture *c, tp_tensor *t) {
     int32_t id = tpi_capture_known(c, t);
     if (id >= 0) return still_there(c, id) ? id : -1;
-    place *p = storage_place(c, t);
+    address_entry *p = storage_entry(c, t);
     if (!p && t->base && t->base->storage == t->storage && tpi_capture_value(c, t->base) < 0) return -1;
-    p = storage_place(c, t);
+    p = storage_entry(c, t);
     if (!p) return tpi_capture_add(c, TPI_VALUE_OUTSIDE, t, -1, 0);
     if (p->value >= 0) {
         int32_t root = tpi_value_root(c->g, p->value);
@@ -195,17 +195,17 @@ int32_t tpi_capture_value(tp_capture *c, tp_tensor *t) {
         return tpi_capture_add(c, TPI_VALUE_VIEW, t, root, t->data - c->g->values[root].tensor->data);
     }
     if (t->flags & TPI_WRAPPED) return tpi_capture_add(c, TPI_VALUE_CONSTANT, t, -1, 0);
-    tpi_capture_give_up(c, "%s reads a tensor that was not made by a recorded operator", c->doing);
+    tpi_capture_abandon(c, "%s reads a tensor that was not made by a recorded operator", c->doing);
     return -1;
 }
 
 /* The value that a step makes or writes. New memory that only part of is written is not known afterwards. */
 static int32_t result_of(tp_capture *c, tp_tensor *t, bool made) {
-    place *p = storage_place(c, t);
+    address_entry *p = storage_entry(c, t);
     bool fresh = made ? !p || p->value < 0 : p && p->value < 0;
     if (!fresh) return tpi_capture_value(c, t);
     if (!made && t->numel * (int64_t)tpi_itemsize(t) < (int64_t)t->storage->bytes) {
-        tpi_capture_give_up(c, "%s writes a part of new memory", c->doing);
+        tpi_capture_abandon(c, "%s writes a part of new memory", c->doing);
         return -1;
     }
     return tpi_capture_add(c, TPI_VALUE_MADE, t, -1, 0);
@@ -388,7 +388,7 @@ static bool box(tp_capture *c, char letter, const void *arg, tp_value *v) {
     }
     case 'g':
         if (*(tp_generator *const *)arg)
-            tpi_capture_give_up(c, "%s draws from a generator of the program's own", c->doing);
+            tpi_capture_abandon(c, "%s draws from a generator of the program's own", c->doing);
         return !*(tp_generator *const *)arg;
     default: return box_list(c, letter, arg, v);
     }
@@ -404,7 +404,7 @@ static int64_t tensors_in(char letter, const void *arg, tp_tensor *const **list)
     return 1;
 }
 
-static bool take_argument(tp_capture *c, char letter, const void *arg, tp_value *v, int32_t *ids, int *n) {
+static bool record_argument(tp_capture *c, char letter, const void *arg, tp_value *v, int32_t *ids, int *n) {
     if (!strchr("tol", letter)) return box(c, letter, arg, v);
     tp_tensor *const *list;
     int64_t count = tensors_in(letter, arg, &list);
@@ -443,19 +443,20 @@ static void on_call(tpi_recorder *r, const char *name, const char *letters, void
     c->doing = name;
     bool inplace;
     const tp_operator *op = operator_of(name, &inplace);
-    if (!op || tpi_has_dynamic_shape(op, args)) return tpi_capture_give_up(c, "%s gives what depends on values", name);
-    int room = 0, n = 0, nargs = (int)strlen(letters);
+    if (!op || tpi_has_dynamic_shape(op, args)) return tpi_capture_abandon(c, "%s gives what depends on values", name);
+    int capacity = 0, n = 0, nargs = (int)strlen(letters);
     tp_tensor *const *list;
     for (int i = 0; i < nargs; i++)
-        if (strchr("tol", letters[i])) room += (int)tensors_in(letters[i], args[i], &list);
-    int32_t *ids = tpi_graph_memory_alloc(&c->memory, (size_t)(room + (int)nresults) * sizeof *ids), *outs = ids + room;
+        if (strchr("tol", letters[i])) capacity += (int)tensors_in(letters[i], args[i], &list);
+    int32_t *ids = tpi_graph_memory_alloc(&c->memory, (size_t)(capacity + (int)nresults) * sizeof *ids),
+            *outs = ids + capacity;
     tp_value *values = tpi_graph_memory_alloc(&c->g->memory, (size_t)nargs * sizeof *values);
     if (!ids || !values) return tpi_capture_no_memory(c);
     for (int i = 0; i < nargs; i++)
-        if (!take_argument(c, letters[i], args[i], &values[i], ids, &n)) return;
+        if (!record_argument(c, letters[i], args[i], &values[i], ids, &n)) return;
     for (int64_t i = 0; i < nresults; i++)
         if ((outs[i] = results[i] ? result_of(c, results[i], !inplace) : -1) < 0)
-            return tpi_capture_give_up(c, "%s leaves a result out", name);
+            return tpi_capture_abandon(c, "%s leaves a result out", name);
     tpi_graph_step *s = tpi_capture_step(c, TPI_STEP_CALL, n, (int)nresults);
     if (!s) return;
     s->op = op;
@@ -489,7 +490,7 @@ static void on_custom(tpi_recorder *r, const tpi_custom *done, tp_tensors in, tp
 
 static void on_born(tpi_recorder *r, const tp_storage *storage) {
     tp_capture *c = (tp_capture *)r;
-    place *p = c->by_storage[bucket(storage)];
+    address_entry *p = c->by_storage[bucket(storage)];
     while (p && p->key != storage) p = p->next;
     if (p)
         p->value = -1; /* the address was another storage's, which nobody saw */
@@ -499,14 +500,14 @@ static void on_born(tpi_recorder *r, const tp_storage *storage) {
 
 static void on_looked(tpi_recorder *r, const tp_tensor *t) {
     tp_capture *c = (tp_capture *)r;
-    place *p = storage_place(c, t);
+    address_entry *p = storage_entry(c, t);
     if ((t->flags & TPI_WRAPPED) || (p && p->value < 0))
         return; /* a number; new memory, of which nothing is known so far */
-    tpi_capture_give_up(c, "%s", "a value of a tensor is looked at");
+    tpi_capture_abandon(c, "%s", "a value of a tensor is looked at");
 }
 
 static void on_marked(tpi_recorder *r) {
-    tpi_capture_give_up((tp_capture *)r, "%s",
+    tpi_capture_abandon((tp_capture *)r, "%s",
                         "a lazy conjugate or negative view is used (x.conj(); resolve_conj() makes a copy)");
 }
 
@@ -520,7 +521,7 @@ static void capture_free(tp_capture *c) {
     tpi_delete(c, sizeof *c);
 }
 
-static bool take_inputs(tp_capture *c, tp_tensors inputs) {
+static bool record_inputs(tp_capture *c, tp_tensors inputs) {
     tp_compiled *g = c->g;
     g->ninputs = (int32_t)inputs.n;
     g->inputs = tpi_graph_memory_alloc(&g->memory, (size_t)inputs.n * sizeof *g->inputs);
@@ -556,7 +557,7 @@ tp_capture *tp_capture_begin(tp_tensors inputs) {
     c->g = tpi_graph_new();
     c->doing = "capture";
     capturing = c;
-    if (!c->g || !take_inputs(c, inputs)) {
+    if (!c->g || !record_inputs(c, inputs)) {
         capture_free(c);
         return NULL;
     }
@@ -564,7 +565,7 @@ tp_capture *tp_capture_begin(tp_tensors inputs) {
     c->g->inference = tpi_inference;
     c->g->default_dtype = tp_default_dtype();
     if (tpi_packers_now)
-        tpi_capture_give_up(c, "%s", "hooks of the program's pack saved tensors");
+        tpi_capture_abandon(c, "%s", "hooks of the program's pack saved tensors");
     else
         tpi_capture_start(c);
     return c;
@@ -584,7 +585,7 @@ void tp_capture_on_break(tp_capture *c, void (*told)(const char *why, void *cont
 
 bool tp_capture_break(const char *why) {
     if (!tp_capturing()) return false;
-    tpi_capture_give_up(capturing, "%s", why);
+    tpi_capture_abandon(capturing, "%s", why);
     return true;
 }
 
@@ -624,13 +625,14 @@ bool tp_capture_call(bool (*run)(void *context), void (*drop)(void *context), vo
 }
 
 bool tp_capture_constant(tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return false;
     if (!t || !tp_capturing()) return false;
-    place *p = storage_place(capturing, t);
+    address_entry *p = storage_entry(capturing, t);
     if (!p || p->value >= 0 || tpi_tracks(t)) return false;
     return tpi_capture_add(capturing, TPI_VALUE_CONSTANT, t, -1, 0) >= 0;
 }
 
-static bool take_outputs(tp_capture *c, tp_tensors outputs) {
+static bool record_outputs(tp_capture *c, tp_tensors outputs) {
     tp_compiled *g = c->g;
     c->doing = "the result";
     g->noutputs = (int32_t)outputs.n;
@@ -644,7 +646,7 @@ static bool take_outputs(tp_capture *c, tp_tensors outputs) {
     }
     for (int64_t i = 0; i < outputs.n; i++) {
         if (!outputs.v[i]) {
-            tpi_capture_give_up(c, "%s", "a result is no tensor");
+            tpi_capture_abandon(c, "%s", "a result is no tensor");
             return false;
         }
         if ((g->outputs[i] = tpi_capture_value(c, outputs.v[i])) < 0) return false;
@@ -655,11 +657,11 @@ static bool take_outputs(tp_capture *c, tp_tensors outputs) {
         g->follows[i] = has_history && tp_grad_fn_name(outputs.v[i]) && !g->spent[i] && !g->tracks[i];
         g->differentiable |= g->follows[i];
         if (g->follows[i] && c->walked) {
-            tpi_capture_give_up(c, "%s", "a result of a call that runs backward() still has a gradient");
+            tpi_capture_abandon(c, "%s", "a result of a call that runs backward() still has a gradient");
             return false;
         }
         if (!made && has_history && v->dtype != root->dtype) {
-            tpi_capture_give_up(c, "%s", "a result is a view of an input in another dtype");
+            tpi_capture_abandon(c, "%s", "a result is a view of an input in another dtype");
             return false;
         }
     }
@@ -678,11 +680,11 @@ static bool check_writes(tp_capture *c) {
                 continue;
             }
             if (v->kind == TPI_VALUE_CONSTANT) {
-                tpi_capture_give_up(c, "%s", "a tensor made from numbers is written in place");
+                tpi_capture_abandon(c, "%s", "a tensor made from numbers is written in place");
                 return false;
             }
             if (v->kind == TPI_VALUE_GRAD || (g->differentiable && v->tensor->requires_grad && i < g->nforward)) {
-                tpi_capture_give_up(c, "%s", "a tensor of the program's that has a gradient is written in place");
+                tpi_capture_abandon(c, "%s", "a tensor of the program's that has a gradient is written in place");
                 return false;
             }
             g->writes = true;
@@ -702,11 +704,11 @@ static void let_go(tp_compiled *g) {
 
 tp_compiled *tp_capture_end(tp_capture *c, tp_tensors outputs) {
     if (!c) return tpi_fail(TP_ERR_TYPE, "argument 'capture': expected a capture, got NULL");
-    bool ok = TPI_TENSORS_GIVEN(outputs) && c->on && take_outputs(c, outputs) && tpi_capture_check_walk(c);
+    bool ok = TPI_TENSORS_GIVEN(outputs) && c->on && record_outputs(c, outputs) && tpi_capture_check_walk(c);
     c->g->nforward = c->g->nsteps;
     ok = ok && (!c->g->differentiable || tpi_capture_backward(c, outputs)) && check_writes(c);
     tpi_capture_stop(c);
-    ok = ok && tpi_graph_dissolve_sums(c->g) && tpi_graph_fuse(c->g) && tpi_graph_find_epilogues(c->g) &&
+    ok = ok && tpi_graph_join_slice_gradients(c->g) && tpi_graph_fuse(c->g) && tpi_graph_find_epilogues(c->g) &&
          tpi_graph_plan(c->g);
     tp_compiled *g = NULL;
     if (ok) {

@@ -11,7 +11,7 @@ struct tp_capture {
     tpi_recorder recorder; /* first: the recorder is the capture */
     tp_compiled *g;
     tpi_graph_memory memory;
-    struct place *by_data[TPI_BUCKETS], *by_storage[TPI_BUCKETS];
+    struct address_entry *by_data[TPI_BUCKETS], *by_storage[TPI_BUCKETS];
     struct family *families; /* what steps made, as long as it has memory */
     bool on, failed;         /* failed: no memory, an error is pending */
     bool walked;             /* a backward went into leaves, or .grad was set */
@@ -24,7 +24,7 @@ struct tp_capture {
 /* ---- capture.c ---- */
 void tpi_capture_stop(tp_capture *c);
 void tpi_capture_start(tp_capture *c);
-void tpi_capture_give_up(tp_capture *c, const char *format, const char *what);
+void tpi_capture_abandon(tp_capture *c, const char *format, const char *what);
 void tpi_capture_no_memory(tp_capture *c);
 int32_t tpi_capture_known(tp_capture *c, const tp_tensor *t); /* -1: it was not seen yet */
 int32_t tpi_capture_add(tp_capture *c, tpi_value_kind kind, tp_tensor *t, int32_t of,

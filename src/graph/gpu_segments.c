@@ -9,12 +9,13 @@
  * through storages that are lent (tpi_storage_lend), and it is replayed again only when none of these is left: so
  * nobody sees a result change. If some are left, as where gradients are summed over several steps, the run takes
  * another recording (there are up to MOST_RECORDINGS) or goes step by step. A program that keeps small results, as one
- * that lists its losses, gets copies of them. Inputs that come at other addresses are
- * copied to where the recording reads them; everything else that is read must be where it was. */
+ * that lists its losses, gets copies of them. Inputs that come at other addresses are copied to where the recording
+ * reads them; everything else that is read must be where it was. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <taper/gpu.h>
+#include "tensor/same_device.h"
 #include "autograd/glue.h"
 #include "base/memory.h"
 #include "device/gpu/driver.h"
@@ -56,8 +57,8 @@ struct tpi_segment_recording {
     tp_gpu_graph *graph;
     tpi_gpu_stream *stream;
     unsigned switches;
-    const char **places; /* per read: where it must be; NULL: it is copied */
-    tp_tensor **copies;  /* per read: where to; NULL: it is not */
+    const char **addresses; /* per read: where it must be; NULL: it is copied */
+    tp_tensor **copies;     /* per read: where to; NULL: it is not */
     made_value *made;
     made_memory *memory;
     int32_t nmade, nmemory;
@@ -102,7 +103,7 @@ static bool device_of(const tp_compiled *g, const tpi_graph_step *s, tp_device *
     int32_t v = s->nout && s->out[0] >= 0 ? s->out[0] : -1;
     if (v < 0) return false;
     *device = g->values[tpi_value_root(g, v)].device;
-    if (device->type != TP_CUDA && device->type != TP_XPU) return false;
+    if (!tpi_is_gpu(*device)) return false;
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device->type);
     return driver && driver->capture_begin;
 }
@@ -180,13 +181,13 @@ static bool find_between(search *f, int32_t from, int32_t to) {
     return true;
 }
 
-static bool are_turned_off(void) {
+static bool are_disabled(void) {
     const char *wish = getenv("TAPER_GPU_GRAPHS");
     return wish && !strcmp(wish, "0");
 }
 
 bool tpi_graph_find_segments(tp_compiled *g) {
-    if (are_turned_off()) return true;
+    if (are_disabled()) return true;
     search f = {.g = g, .link = &g->segments};
     f.marks = tpi_graph_memory_alloc(&g->memory, (size_t)g->nvalues + 1);
     f.there = tpi_graph_memory_alloc(&g->memory, (size_t)g->nvalues + 1);
@@ -200,7 +201,7 @@ static void drop_recording(recording *r, int32_t nreads) {
     for (int32_t i = 0; i < nreads && r->copies; i++)
         if (r->copies[i]) tpi_release(r->copies[i]);
     for (int32_t i = 0; i < r->nmade; i++) tpi_release(r->made[i].like);
-    tpi_mfree(r->places);
+    tpi_mfree(r->addresses);
     tpi_mfree(r->copies);
     tpi_mfree(r->made);
     tpi_mfree(r->memory);
@@ -230,10 +231,10 @@ static bool is_free(const recording *r) {
     return true;
 }
 
-static bool is_at_its_places(const recording *r, const tpi_gpu_segment *segment, tp_tensor **slots) {
+static bool is_at_its_addresses(const recording *r, const tpi_gpu_segment *segment, tp_tensor **slots) {
     for (int32_t i = 0; i < segment->nreads; i++) {
         const char *now = slots[segment->reads[i].value]->data;
-        if (r->places[i] && now != r->places[i]) return false;
+        if (r->addresses[i] && now != r->addresses[i]) return false;
         if (r->copies[i] && ((uintptr_t)now ^ (uintptr_t)r->copies[i]->data) % ALIGNMENT) return false;
     }
     return true;
@@ -265,7 +266,7 @@ static tp_tensor *tensor_over(tpi_storage *storage, const tp_tensor *like) {
     return t;
 }
 
-static bool give_made(const recording *r, bool copies, tp_tensor **slots) {
+static bool lend_made(const recording *r, bool copies, tp_tensor **slots) {
     for (int32_t m = 0; m < r->nmemory; m++) {
         tpi_storage *lent = tpi_storage_lend(r->memory[m].storage);
         if (!lent) return false;
@@ -285,7 +286,7 @@ static bool give_made(const recording *r, bool copies, tp_tensor **slots) {
 static tpi_served replay(const tpi_segment_run *run, const tpi_gpu_segment *segment, const recording *r) {
     const tp_compiled *g = run->g;
     if (!fill_copies(r, segment, run->slots) || !tpi_gpu_fault_word(segment->device) ||
-        !tp_gpu_graph_replay(r->graph) || !give_made(r, segment->copies_results, run->slots))
+        !tp_gpu_graph_replay(r->graph) || !lend_made(r, segment->copies_results, run->slots))
         return TPI_FAILED;
     for (int32_t i = 0; i < segment->nreads; i++)
         if (segment->reads[i].written) tpi_touch(run->slots[segment->reads[i].value]);
@@ -299,21 +300,21 @@ static tpi_served replay(const tpi_segment_run *run, const tpi_gpu_segment *segm
 static tpi_gpu_stream *stream_for_captures(tp_device device) {
     static tpi_gpu_stream *streams[2][TPI_MAX_GPUS];
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    tpi_gpu_stream **place = &streams[device.type == TP_XPU][device.index];
+    tpi_gpu_stream **slot = &streams[device.type == TP_XPU][device.index];
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
     pthread_mutex_lock(&lock);
-    if (!*place && driver && !driver->stream_new(device.index, 0, place)) *place = NULL;
+    if (!*slot && driver && !driver->stream_new(device.index, 0, slot)) *slot = NULL;
     pthread_mutex_unlock(&lock);
-    return *place;
+    return *slot;
 }
 
 static recording *new_recording(const tpi_gpu_segment *segment) {
     recording *r = zeroed(1, sizeof *r);
     if (!r) return NULL;
-    r->places = zeroed((size_t)segment->nreads, sizeof *r->places);
+    r->addresses = zeroed((size_t)segment->nreads, sizeof *r->addresses);
     r->copies = zeroed((size_t)segment->nreads, sizeof *r->copies);
     r->graph = tp_gpu_graph_new();
-    if (r->places && r->copies && r->graph) return r;
+    if (r->addresses && r->copies && r->graph) return r;
     drop_recording(r, segment->nreads);
     return NULL;
 }
@@ -335,12 +336,12 @@ static tp_tensor *copy_like(const tp_tensor *t, tp_device device) {
 }
 
 /* An input that a step writes cannot be a copy. */
-static bool place_reads(const tpi_segment_run *run, tpi_gpu_segment *segment, recording *r) {
+static bool locate_reads(const tpi_segment_run *run, tpi_gpu_segment *segment, recording *r) {
     for (int32_t i = 0; i < segment->nreads; i++) {
         const segment_read *read = &segment->reads[i];
         tp_tensor *t = run->slots[read->value];
         if (!read->moves) {
-            r->places[i] = t->data;
+            r->addresses[i] = t->data;
             continue;
         }
         segment->never |= read->written;
@@ -392,7 +393,7 @@ static bool is_small_result(const tp_compiled *g, int32_t v, const tp_tensor *t)
 
 /* What the steps made and nobody has ended. Natives may hand through what they were given: that is nothing for a
  * recording. */
-static bool take_made(const tpi_segment_run *run, const tpi_gpu_segment *segment, recording *r,
+static bool keep_made(const tpi_segment_run *run, const tpi_gpu_segment *segment, recording *r,
                       tp_tensor *const *before) {
     int32_t n = run->g->nvalues;
     r->made = zeroed((size_t)n, sizeof *r->made);
@@ -439,8 +440,8 @@ static recording *record(const tpi_segment_run *run, tpi_gpu_segment *segment) {
     }
     r->stream = tpi_gpu_stream_of(segment->device);
     r->switches = switches_now();
-    bool ok = place_reads(run, segment, r) && capture_steps(run, segment, r);
-    if (ok && !take_made(run, segment, r, before)) segment->never = true;
+    bool ok = locate_reads(run, segment, r) && capture_steps(run, segment, r);
+    if (ok && !keep_made(run, segment, r, before)) segment->never = true;
     restore(run, before);
     for (int32_t m = 0; m < r->nmemory; m++)
         r->memory[m].references = atomic_load_explicit(&r->memory[m].storage->refs, memory_order_acquire);
@@ -480,13 +481,13 @@ static const recording *fitting(const tpi_segment_run *run, const tpi_gpu_segmen
     const tpi_gpu_stream *stream = tpi_gpu_stream_of(segment->device);
     unsigned switches = segment->recordings ? switches_now() : 0;
     for (const recording *r = segment->recordings; r; r = r->next)
-        if (r->stream == stream && r->switches == switches && is_at_its_places(r, segment, run->slots) && is_free(r))
+        if (r->stream == stream && r->switches == switches && is_at_its_addresses(r, segment, run->slots) && is_free(r))
             return r;
     return NULL;
 }
 
 /* Room for one more: a recording that nobody uses goes. */
-static bool make_room(tpi_gpu_segment *segment) {
+static bool reserve_recording(tpi_gpu_segment *segment) {
     if (segment->nrecordings < MOST_RECORDINGS) return true;
     for (recording **link = &segment->recordings; *link; link = &(*link)->next) {
         recording *r = *link;
@@ -500,7 +501,7 @@ static bool make_room(tpi_gpu_segment *segment) {
 }
 
 static const recording *record_another(const tpi_segment_run *run, tpi_gpu_segment *segment) {
-    if (segment->nruns < RUNS_BEFORE || segment->nattempts >= MOST_ATTEMPTS || !make_room(segment)) return NULL;
+    if (segment->nruns < RUNS_BEFORE || segment->nattempts >= MOST_ATTEMPTS || !reserve_recording(segment)) return NULL;
     segment->nattempts++;
     recording *r = record(run, segment);
     if (!r) return NULL;

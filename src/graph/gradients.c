@@ -36,7 +36,7 @@ static int32_t leaf_of(tp_capture *c, tp_tensor *t) {
     if (id < 0) return -1;
     uint8_t kind = c->g->values[id].kind;
     if (kind == TPI_VALUE_INPUT || kind == TPI_VALUE_OUTSIDE) return id;
-    tpi_capture_give_up(c, "%s", "a tensor that is made inside has a gradient of its own");
+    tpi_capture_abandon(c, "%s", "a tensor that is made inside has a gradient of its own");
     return -1;
 }
 
@@ -75,7 +75,7 @@ static void on_read_grad(tpi_recorder *r, tp_tensor *t, tp_tensor *grad) {
 static void on_set_grad(tpi_recorder *r, tp_tensor *t, tp_tensor *grad) {
     tp_capture *c = (tp_capture *)r;
     if (!c->on) return;
-    if (grad) return tpi_capture_give_up(c, "%s", "a gradient is assigned");
+    if (grad) return tpi_capture_abandon(c, "%s", "a gradient is assigned");
     c->doing = "grad";
     int32_t leaf = leaf_of(c, t);
     tpi_graph_step *s = leaf >= 0 ? tpi_capture_step(c, TPI_STEP_FORGET, 1, 1) : NULL;
@@ -94,8 +94,8 @@ static void on_accumulated(tpi_recorder *r, tp_tensor *leaf, tp_tensor *grad) {
     tp_capture *c = (tp_capture *)r;
     if (!c->on) return;
     c->doing = "backward";
-    if (has_hooks(leaf)) return tpi_capture_give_up(c, "%s", "a tensor with hooks is differentiated");
-    if (grad->requires_grad) return tpi_capture_give_up(c, "%s", "backward(create_graph=True) is called");
+    if (has_hooks(leaf)) return tpi_capture_abandon(c, "%s", "a tensor with hooks is differentiated");
+    if (grad->requires_grad) return tpi_capture_abandon(c, "%s", "backward(create_graph=True) is called");
     int32_t id = leaf_of(c, leaf), from = id >= 0 ? tpi_capture_value(c, grad) : -1;
     tpi_graph_step *s = from >= 0 ? tpi_capture_step(c, TPI_STEP_ACCUMULATE, 2, 1) : NULL;
     if (!s) return;
@@ -121,7 +121,7 @@ bool tpi_capture_check_walk(tp_capture *c) {
     for (int32_t i = 0; i < c->g->nvalues; i++) {
         const tpi_graph_value *v = &c->g->values[i];
         if ((v->kind == TPI_VALUE_INPUT || v->kind == TPI_VALUE_OUTSIDE) && tpi_capture_is_spent(v->tensor)) {
-            tpi_capture_give_up(c, "%s", "a backward goes on into what was computed before");
+            tpi_capture_abandon(c, "%s", "a backward goes on into what was computed before");
             return false;
         }
     }
@@ -144,7 +144,7 @@ static bool find_tracked(tp_capture *c) {
             !tpi_differentiable(v->tensor))
             continue;
         if (has_hooks(v->tensor)) {
-            tpi_capture_give_up(c, "%s", "a tensor with hooks is differentiated");
+            tpi_capture_abandon(c, "%s", "a tensor with hooks is differentiated");
             return false;
         }
         g->tracked[g->ntracked++] = i;
@@ -155,7 +155,7 @@ static bool find_tracked(tp_capture *c) {
 }
 
 /* A gradient of ones for each output that has a history: its value does not matter, the steps are the same for any. */
-static bool give_gradients(tp_capture *c, tp_tensors outputs, tp_tensor **roots, tp_tensor **grads, int64_t *n) {
+static bool make_root_gradients(tp_capture *c, tp_tensors outputs, tp_tensor **roots, tp_tensor **grads, int64_t *n) {
     for (int64_t i = 0; i < outputs.n; i++) {
         if (!c->g->follows[i]) continue;
         tp_tensor *grad = tpi_empty(tpi_shape(outputs.v[i]), (tp_dtype)outputs.v[i]->dtype, tpi_device(outputs.v[i]));
@@ -175,7 +175,7 @@ static bool give_gradients(tp_capture *c, tp_tensors outputs, tp_tensor **roots,
 
 /* A tensor that several steps lead to gets its gradient part by part, each added to what came before: so the sum has
  * the bits that it has without a graph, where nodes outside of it have given it a gradient already. */
-static bool take_part(void *context, int64_t input, tp_tensor *part) {
+static bool record_part(void *context, int64_t input, tp_tensor *part) {
     tp_capture *c = context;
     c->doing = "backward";
     int32_t from = tpi_capture_value(c, part);
@@ -186,7 +186,7 @@ static bool take_part(void *context, int64_t input, tp_tensor *part) {
     return true;
 }
 
-static bool take_gradients(tp_capture *c, tp_tensor **found) {
+static bool record_gradients(tp_capture *c, tp_tensor **found) {
     c->doing = "backward";
     for (int32_t i = 0; i < c->g->ntracked; i++) {
         c->g->gradients[i] = found[i] ? tpi_capture_value(c, found[i]) : -1;
@@ -199,7 +199,7 @@ static bool run_backward(tp_capture *c, tp_tensor **wrt, tp_tensor **found, tp_t
                          tp_tensors outputs) {
     tp_compiled *g = c->g;
     int64_t n = 0;
-    bool ok = give_gradients(c, outputs, roots, grads, &n);
+    bool ok = make_root_gradients(c, outputs, roots, grads, &n);
     for (int32_t i = 0; i < g->ntracked; i++) wrt[i] = g->values[g->tracked[i]].tensor;
     ok = ok && tpi_run(&(tpi_run_request){.nroots = n,
                                           .roots = roots,
@@ -210,13 +210,13 @@ static bool run_backward(tp_capture *c, tp_tensor **wrt, tp_tensor **found, tp_t
                                           .only_inputs = true,
                                           .stop_at_inputs = true,
                                           .retain_graph = true,
-                                          .take_part = take_part,
+                                          .record_part = record_part,
                                           .context = c});
     if (!ok && !*c->why) {
-        tpi_capture_give_up(c, "its backward failed: %s", tp_error());
+        tpi_capture_abandon(c, "its backward failed: %s", tp_error());
         tp_error_clear();
     }
-    ok = ok && c->on && take_gradients(c, found);
+    ok = ok && c->on && record_gradients(c, found);
     for (int32_t i = 0; i < g->ntracked; i++) tp_release(found[i]);
     for (int64_t i = 0; i < n; i++) tp_release(grads[i]);
     return ok;

@@ -45,6 +45,7 @@ tp_compiled *tpi_graph_new(void) {
 }
 
 tp_compiled *tp_compiled_retain(tp_compiled *g) {
+    if (TPI_ENDED(g, "a compiled graph")) return NULL;
     if (g) atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
     return g;
 }
@@ -64,9 +65,16 @@ void tp_compiled_release(tp_compiled *g) {
     tpi_handle_delete(g, sizeof *g);
 }
 
-int64_t tp_compiled_inputs(const tp_compiled *g) { return g ? g->ninputs : -1; }
-int64_t tp_compiled_outputs(const tp_compiled *g) { return g ? g->noutputs : -1; }
+int64_t tp_compiled_inputs(const tp_compiled *g) {
+    if (TPI_ENDED(g, "a compiled graph")) return -1;
+    return g ? g->ninputs : -1;
+}
+int64_t tp_compiled_outputs(const tp_compiled *g) {
+    if (TPI_ENDED(g, "a compiled graph")) return -1;
+    return g ? g->noutputs : -1;
+}
 tp_tensor *tp_compiled_tensor(const tp_compiled *g, int64_t i, int64_t *value) {
+    if (TPI_ENDED(g, "a compiled graph")) return NULL;
     for (int32_t v = 0; g && v < g->nvalues; v++)
         if (g->values[v].kind == TPI_VALUE_OUTSIDE && i-- == 0) {
             *value = v;
@@ -75,23 +83,26 @@ tp_tensor *tp_compiled_tensor(const tp_compiled *g, int64_t i, int64_t *value) {
     return NULL;
 }
 
-int64_t tp_compiled_steps(const tp_compiled *g) { return g ? g->nforward : -1; }
+int64_t tp_compiled_steps(const tp_compiled *g) {
+    if (TPI_ENDED(g, "a compiled graph")) return -1;
+    return g ? g->nforward : -1;
+}
 
 /* ---- Building ---- */
 
-static bool grow(void **list, int32_t n, int32_t *room, size_t size) {
-    if (n < *room) return true;
-    int32_t more = *room ? 2 * *room : 64;
+static bool grow(void **list, int32_t n, int32_t *capacity, size_t size) {
+    if (n < *capacity) return true;
+    int32_t more = *capacity ? 2 * *capacity : 64;
     void *moved = tpi_realloc(*list, (size_t)more * size);
     if (!moved) return false;
     *list = moved;
-    *room = more;
+    *capacity = more;
     return true;
 }
 
 int32_t tpi_graph_add_value(tp_compiled *g, const tpi_graph_value *value, tp_ints shape, tp_ints strides) {
     int64_t *dims = tpi_graph_memory_alloc(&g->memory, (size_t)(2 * shape.n) * sizeof *dims);
-    if (!dims || !grow((void **)&g->values, g->nvalues, &g->values_room, sizeof *g->values)) return -1;
+    if (!dims || !grow((void **)&g->values, g->nvalues, &g->values_capacity, sizeof *g->values)) return -1;
     memcpy(dims, shape.v, (size_t)shape.n * sizeof *dims);
     memcpy(dims + shape.n, strides.v, (size_t)shape.n * sizeof *dims);
     tpi_graph_value *v = &g->values[g->nvalues];
@@ -103,7 +114,7 @@ int32_t tpi_graph_add_value(tp_compiled *g, const tpi_graph_value *value, tp_int
 
 tpi_graph_step *tpi_graph_add_step(tp_compiled *g, tpi_step_kind kind, int nin, int nout) {
     int32_t *ids = tpi_graph_memory_alloc(&g->memory, (size_t)(nin + nout) * sizeof *ids);
-    if (!ids || !grow((void **)&g->steps, g->nsteps, &g->steps_room, sizeof *g->steps)) return NULL;
+    if (!ids || !grow((void **)&g->steps, g->nsteps, &g->steps_capacity, sizeof *g->steps)) return NULL;
     tpi_graph_step *s = &g->steps[g->nsteps++];
     *s = (tpi_graph_step){
         .kind = (uint8_t)kind, .nin = (int16_t)nin, .nout = (int16_t)nout, .in = ids, .out = ids + nin};
@@ -167,7 +178,7 @@ static void use_all(planner *p, int32_t from, int32_t to) {
 /* Values are owned by a run unless they come from outside of it. */
 static bool is_owned(const tpi_graph_value *v) { return v->kind == TPI_VALUE_MADE || v->kind == TPI_VALUE_VIEW; }
 
-static bool place_ends(planner *p, int32_t from, int32_t to) {
+static bool list_ends(planner *p, int32_t from, int32_t to) {
     tp_compiled *g = p->g;
     for (int32_t v = 0; v < g->nvalues; v++)
         if (is_owned(&g->values[v]) && p->last[v] >= from && !p->kept[v]) g->steps[p->last[v]].ndead++;
@@ -230,12 +241,12 @@ bool tpi_graph_plan(tp_compiled *g) {
     for (int32_t i = 0; i < g->noutputs; i++) p.kept[g->outputs[i]] = p.kept[tpi_value_root(g, g->outputs[i])] = true;
     memset(p.last, 0xff, n * sizeof *p.last);
     use_all(&p, 0, g->nforward);
-    if (!place_ends(&p, 0, g->nforward)) return false;
+    if (!list_ends(&p, 0, g->nforward)) return false;
     memset(p.last, 0xff, n * sizeof *p.last);
     memset(p.kept, 0, n);
     for (int32_t i = 0; i < g->ntracked; i++)
         if (g->gradients[i] >= 0) p.kept[g->gradients[i]] = p.kept[tpi_value_root(g, g->gradients[i])] = true;
     use_all(&p, g->nforward, g->nsteps);
-    return place_ends(&p, g->nforward, g->nsteps) && tpi_graph_plan_reuse(g) && tpi_graph_find_branches(g) &&
+    return list_ends(&p, g->nforward, g->nsteps) && tpi_graph_plan_reuse(g) && tpi_graph_find_branches(g) &&
            tpi_graph_find_segments(g);
 }

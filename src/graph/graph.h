@@ -15,7 +15,7 @@
  *   gpu_segments.c      starts the steps on a GPU as one graph of its driver
  *   sizes.c     finds the graph for inputs of other sizes, where a file says how a graph follows them
  *   profile_steps.c     tells a profile of the steps that run
- *   replay.c    runs the steps; the tape's node of a run, whose backward runs the rest of the steps
+ *   run_steps.c    runs the steps; the tape's node of a run, whose backward runs the rest of the steps
  *
  * Values are tensors by what they look at. A tensor that shares memory with an earlier one is a view of that one,
  * whatever made it: views are no steps, and writes through one are seen through the others, as when the program ran. */
@@ -25,7 +25,7 @@
 #include <taper/call.h>
 #include <taper/graph.h>
 #include "base/served.h"
-#include "device/program.h"
+#include "device/block_program.h"
 #include "tensor/recorder.h"
 #include "tensor/same_device.h"
 
@@ -145,7 +145,7 @@ typedef struct tpi_symbolic_size {
 typedef struct tpi_graph_sizes {
     int32_t nsymbols;
     tpi_size_symbol *symbols;
-    tpi_symbolic_size **places; /* per input, per dim */
+    tpi_symbolic_size **dims; /* per input, per dim */
     tp_compiled *(*make)(void *source, const tp_compiled *g,
                          const int64_t *sizes); /* a graph for these sizes, with the tensors of g; NULL and an error */
     void (*drop)(void *source);
@@ -174,9 +174,9 @@ struct tp_compiled {
     atomic_int refs;
     tpi_graph_memory memory;
     tpi_graph_value *values;
-    int32_t nvalues, values_room;
+    int32_t nvalues, values_capacity;
     tpi_graph_step *steps;
-    int32_t nsteps, steps_room;
+    int32_t nsteps, steps_capacity;
     int32_t nforward; /* steps before the backward's */
     int32_t ninputs, noutputs;
     int32_t *inputs; /* values; -1: an input that no step saw */
@@ -211,6 +211,20 @@ static inline tp_ints tpi_value_strides(const tpi_graph_value *v) { return (tp_i
 static inline bool tpi_value_is_like(const tpi_graph_value *v, const tp_tensor *t) { /* but for sizes and strides */
     return t->dtype == v->dtype && t->ndim == v->ndim && v->wrapped == !!(t->flags & TPI_WRAPPED) &&
            tpi_same_device(tpi_device(t), v->device);
+}
+/* A tensor that answers what a value looks like, and has no data. */
+static inline tp_tensor tpi_value_as_tensor(const tpi_graph_value *v) {
+    return (tp_tensor){.alive = TPI_ALIVE,
+                       .dtype = v->dtype,
+                       .ndim = v->ndim,
+                       .flags = v->wrapped ? TPI_WRAPPED : 0,
+                       .numel = tpi_numel_of(tpi_value_shape(v)),
+                       .shape = v->dims,
+                       .strides = v->dims + v->ndim};
+}
+static inline bool tpi_value_is_contiguous(const tpi_graph_value *v) {
+    const tp_tensor t = tpi_value_as_tensor(v);
+    return tp_is_contiguous(&t);
 }
 static inline int32_t tpi_value_root(const tp_compiled *g, int32_t v) {
     return g->values[v].kind == TPI_VALUE_VIEW ? g->values[v].of : v;
@@ -268,7 +282,7 @@ int64_t
 tpi_watch_step(const tp_compiled *g,
                const tpi_graph_step *s); /* the event that the thread's profile has of it, to be ended; -1: none */
 /* ---- passes/slice_gradients.c ---- */
-bool tpi_graph_dissolve_sums(tp_compiled *g);
+bool tpi_graph_join_slice_gradients(tp_compiled *g);
 /* ---- passes/casts.c ---- */
 void tpi_graph_drop_casts(tp_compiled *g);
 /* ---- passes/fuse.c ---- */

@@ -21,7 +21,7 @@ typedef struct modes { /* of a thread */
     bool grad_off, inference;
 } modes;
 
-typedef struct beside {
+typedef struct parallel_run {
     const tpi_parallel_steps *how;
     const tpi_branches *b;
     modes modes;
@@ -35,7 +35,7 @@ typedef struct beside {
     atomic_flag told;
     tp_code code;
     char text[ERROR_TEXT];
-} beside;
+} parallel_run;
 
 static modes exchange_modes(modes to) {
     modes from = {tpi_op_now, tpi_device_default, tpi_grad_off, tpi_inference};
@@ -46,13 +46,13 @@ static modes exchange_modes(modes to) {
     return from;
 }
 
-static void give(beside *s, int32_t step) {
+static void push_ready(parallel_run *s, int32_t step) {
     int at = atomic_fetch_add_explicit(&s->given, 1, memory_order_relaxed);
     atomic_store_explicit(&s->ready[at], step - s->b->from + 1, memory_order_release);
 }
 
 /* The next step that is ready, -1: there is nothing left to do. */
-static int32_t take(beside *s) {
+static int32_t pop_ready(parallel_run *s) {
     for (int looks = 0;; looks++) {
         if (atomic_load_explicit(&s->left, memory_order_acquire) == 0 ||
             atomic_load_explicit(&s->failed, memory_order_relaxed))
@@ -69,7 +69,7 @@ static int32_t take(beside *s) {
     }
 }
 
-static void fail(beside *s) {
+static void fail(parallel_run *s) {
     if (!atomic_flag_test_and_set(&s->told)) {
         s->code = tp_error_code();
         snprintf(s->text, sizeof s->text, "%s", tp_error());
@@ -79,7 +79,7 @@ static void fail(beside *s) {
 }
 
 /* A step is done. Gives the first of those that waited only for it, -1: none; others are anybody's. */
-static int32_t finish(beside *s, int32_t i) {
+static int32_t finish(parallel_run *s, int32_t i) {
     const tpi_graph_step *step = &s->how->g->steps[i];
     int32_t mine = -1;
     for (int32_t u = 0; u < step->nuses; u++)
@@ -91,7 +91,7 @@ static int32_t finish(beside *s, int32_t i) {
         if (mine < 0)
             mine = next;
         else
-            give(s, next);
+            push_ready(s, next);
     }
     atomic_fetch_sub_explicit(&s->left, 1, memory_order_acq_rel);
     return mine;
@@ -99,9 +99,9 @@ static int32_t finish(beside *s, int32_t i) {
 
 static void work(int64_t member, void *context) {
     (void)member;
-    beside *s = context;
+    parallel_run *s = context;
     modes own = exchange_modes(s->modes);
-    for (int32_t i = -1; i >= 0 || (i = take(s)) >= 0;) {
+    for (int32_t i = -1; i >= 0 || (i = pop_ready(s)) >= 0;) {
         if (s->how->step(s->how->context, i))
             i = finish(s, i);
         else {
@@ -114,11 +114,11 @@ static void work(int64_t member, void *context) {
 
 bool tpi_run_parallel_steps(const tpi_parallel_steps *how, const tpi_branches *b, int threads) {
     size_t n = (size_t)(b->to - b->from), bytes = (2 * n + (size_t)b->nends) * sizeof(atomic_int);
-    beside s = {.how = how,
-                .b = b,
-                .modes = {tpi_op_now, tpi_device_default, tpi_grad_off, tpi_inference},
-                .before = tpi_new0(bytes),
-                .told = ATOMIC_FLAG_INIT};
+    parallel_run s = {.how = how,
+                      .b = b,
+                      .modes = {tpi_op_now, tpi_device_default, tpi_grad_off, tpi_inference},
+                      .before = tpi_new0(bytes),
+                      .told = ATOMIC_FLAG_INIT};
     if (!s.before) return false;
     s.ready = s.before + n;
     s.users = s.ready + n;
@@ -126,7 +126,7 @@ bool tpi_run_parallel_steps(const tpi_parallel_steps *how, const tpi_branches *b
     for (int32_t e = 0; e < b->nends; e++) atomic_init(&s.users[e], b->users[e]);
     for (int32_t i = b->from; i < b->to; i++) {
         atomic_init(&s.before[i - b->from], how->g->steps[i].nbefore);
-        if (!how->g->steps[i].nbefore) give(&s, i);
+        if (!how->g->steps[i].nbefore) push_ready(&s, i);
     }
     tpi_parallel_among(threads < b->width ? threads : b->width, b->brief, work, &s);
     tpi_delete(s.before, bytes);

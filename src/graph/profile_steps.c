@@ -16,13 +16,13 @@ static struct {
     char text[NAMES][NAME];
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const char *keep(const char *name, const char *without_room) {
+static const char *keep(const char *name, const char *when_full) {
     pthread_mutex_lock(&kept.lock);
     int i = 0;
     while (i < kept.n && strcmp(kept.text[i], name)) i++;
     if (i == kept.n && i < NAMES) strcpy(kept.text[kept.n++], name);
     pthread_mutex_unlock(&kept.lock);
-    return i < NAMES ? kept.text[i] : without_room;
+    return i < NAMES ? kept.text[i] : when_full;
 }
 
 /* "fused: mul, add, tanh"; names that do not fit are left out. */

@@ -61,7 +61,7 @@ static bool find_sizes(const tp_compiled *g, tp_tensors inputs, int64_t *found, 
     for (int32_t i = 0; i < s->nsymbols; i++) found[i] = -1;
     for (int64_t i = 0; i < inputs.n; i++)
         for (int d = 0; d < inputs.v[i]->ndim; d++) {
-            const tpi_symbolic_size *at = &s->places[i][d];
+            const tpi_symbolic_size *at = &s->dims[i][d];
             if (at->symbol < 0) continue;
             *m = (misfit){.input = i, .dim = d};
             if (!size_of(s, at, inputs.v[i]->shape[d], &m->size)) return false;
@@ -73,7 +73,7 @@ static bool find_sizes(const tp_compiled *g, tp_tensors inputs, int64_t *found, 
 }
 
 static bool say_misfit(const tp_compiled *g, tp_tensors inputs, const int64_t *found, const misfit *m) {
-    const tpi_symbolic_size *at = &g->sizes->places[m->input][m->dim];
+    const tpi_symbolic_size *at = &g->sizes->dims[m->input][m->dim];
     const char *name = g->sizes->symbols[at->symbol].name;
     if (m->differs)
         return tpi_refuse(TP_ERR_VALUE,
@@ -106,7 +106,7 @@ bool tpi_sizes_fit(const tp_compiled *g, tp_tensors inputs) {
         const tpi_graph_value *v = &g->values[g->inputs[i]];
         if (!tpi_value_is_like(v, t) || !tp_is_contiguous(t)) return false;
         for (int d = 0; d < t->ndim; d++)
-            if (g->sizes->places[i][d].symbol < 0 && t->shape[d] != v->dims[d]) return false;
+            if (g->sizes->dims[i][d].symbol < 0 && t->shape[d] != v->dims[d]) return false;
     }
     return true;
 }
@@ -120,7 +120,7 @@ static int64_t scaled(int64_t size, const tpi_symbolic_size *at) {
 }
 
 void tpi_size_bounds(const tp_compiled *g, int64_t i, int d, int64_t *least, int64_t *most) {
-    const tpi_symbolic_size *at = &g->sizes->places[i][d];
+    const tpi_symbolic_size *at = &g->sizes->dims[i][d];
     *least = *most = g->values[g->inputs[i]].dims[d];
     if (at->symbol < 0) return;
     const tpi_size_symbol *symbol = &g->sizes->symbols[at->symbol];

@@ -93,6 +93,7 @@ tp_tensor *tp_read_file(const char *path) {
 }
 
 bool tp_write_file(const char *path, const tp_tensor *bytes) {
+    if (TPI_ENDED(bytes, "a tensor")) return false;
     TPI_STOP_ON_ERROR(false);
     const char *before = tpi_op_enter("write_file");
     bool fits = bytes && bytes->dtype == TP_UINT8 && bytes->ndim == 1;

@@ -32,20 +32,20 @@ static char *folder_of(const tpi_file_writer *o) {
     return folder;
 }
 
-/* The name holds the process and a running number: neither other processes nor other threads take the same one. `take`
+/* The name holds the process and a running number: neither other processes nor other threads take the same one. `claim`
  * tries to make a file of that name and says by errno EEXIST that there is one (left by a process of our number that
  * died). */
-static bool take_name(tpi_file_writer *o, bool (*take)(tpi_file_writer *o)) {
+static bool claim_name(tpi_file_writer *o, bool (*claim)(tpi_file_writer *o)) {
     static atomic_uint count;
     const char *slash = strrchr(o->path, '/');
     int folder = slash ? (int)(slash - o->path + 1) : 0;
-    size_t room = (size_t)folder + 64;
-    o->temporary = tpi_malloc(room);
+    size_t size = (size_t)folder + 64;
+    o->temporary = tpi_malloc(size);
     if (!o->temporary) return false;
     for (int tries = 0; tries < 100; tries++) {
-        snprintf(o->temporary, room, "%.*s.taper-%ld-%u.tmp", folder, o->path, (long)getpid(),
+        snprintf(o->temporary, size, "%.*s.taper-%ld-%u.tmp", folder, o->path, (long)getpid(),
                  atomic_fetch_add(&count, 1));
-        if (take(o)) return true;
+        if (claim(o)) return true;
         if (errno != EEXIST) break;
     }
     io_error(o, "create a file beside");
@@ -65,7 +65,7 @@ static bool link_nameless(tpi_file_writer *o) {
     return linkat(AT_FDCWD, number, AT_FDCWD, o->temporary, AT_SYMLINK_FOLLOW) == 0;
 }
 
-static bool open_beside(tpi_file_writer *o) {
+static bool open_temporary(tpi_file_writer *o) {
 #ifdef O_TMPFILE
     char *folder = folder_of(o);
     if (!folder) return false;
@@ -74,7 +74,7 @@ static bool open_beside(tpi_file_writer *o) {
     tpi_mfree(folder);
     if (o->fd >= 0) return true;
 #endif
-    return take_name(o, open_named);
+    return claim_name(o, open_named);
 }
 
 bool tpi_writer_open(tpi_file_writer *o, const char *path) {
@@ -91,7 +91,7 @@ bool tpi_writer_open(tpi_file_writer *o, const char *path) {
         else
             o->fd = open(o->path, O_WRONLY | O_CLOEXEC);
         if (o->fd >= 0 || io_error(o, "open")) return true;
-    } else if (open_beside(o) &&
+    } else if (open_temporary(o) &&
                (!there || fchmod(o->fd, old.st_mode & 07777) == 0 || io_error(o, "set the mode of"))) {
         return true;
     }
@@ -150,7 +150,7 @@ bool tpi_writer_commit(tpi_file_writer *o) {
     bool ok = true;
     if (!o->sink.write && !o->in_place) {
         ok = fsync(o->fd) == 0 || io_error(o, "sync");
-        if (ok && !o->temporary) ok = take_name(o, link_nameless);
+        if (ok && !o->temporary) ok = claim_name(o, link_nameless);
         ok = ok && (rename(o->temporary, o->path) == 0 || io_error(o, "put a new file in place of"));
         if (ok) {
             tpi_mfree(o->temporary);

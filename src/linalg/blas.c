@@ -1,6 +1,6 @@
 /* The one file that declares and calls the BLAS, through cblas's names, which OpenBLAS, BLIS, MKL, FlexiBLAS, LibSci
  * and the reference have in common. Calls that only one of them has (its version, its number of threads) are weak:
- * missing ones are NULL. products of matrices go to our own kernels (gemm.h) where the processor has AVX2; the rest
+ * missing ones are NULL. Products of matrices go to our own kernels (gemm.h) where the processor has AVX2; the rest
  * comes here.
  *
  * A threaded GEMM splits its work by the number of threads, and the split changes the rounding. So the library is only
@@ -62,10 +62,10 @@ OPTIONAL int openblas_get_parallel(void); /* 0: one thread, 1: its own threads, 
 OPTIONAL void openblas_set_num_threads(int n);
 OPTIONAL const char *bli_info_get_version_str(void);
 OPTIONAL void bli_thread_set_num_threads(int64_t n);
-OPTIONAL void MKL_Get_Version_String(char *text, int room);
+OPTIONAL void MKL_Get_Version_String(char *text, int capacity);
 OPTIONAL int MKL_Set_Num_Threads_Local(int n);
 OPTIONAL void flexiblas_get_version(int *major, int *minor, int *patch);
-OPTIONAL int flexiblas_current_backend(char *name, size_t room);
+OPTIONAL int flexiblas_current_backend(char *name, size_t capacity);
 OPTIONAL void flexiblas_set_num_threads(int n);
 
 static char version_text[128];
@@ -78,7 +78,7 @@ static void keep_words(int n) { /* of the version's text, the first n */
 
 /* An OpenBLAS that was built for one thread, without locks, must not be called by two at once. Behind FlexiBLAS it has
  * a name alone. */
-static bool takes_one_caller(void) {
+static bool is_for_one_caller(void) {
     char backend[64] = "";
     if (flexiblas_current_backend) flexiblas_current_backend(backend, sizeof backend);
     if (strcasestr(backend, "openblas") && strcasestr(backend, "serial")) return true;
@@ -98,7 +98,7 @@ static void find_version(void) {
     } else if (openblas_get_config) { /* "OpenBLAS 0.3.21 NO_LAPACKE ..." */
         snprintf(version_text, sizeof version_text, "%s", openblas_get_config());
         keep_words(2);
-        if (takes_one_caller()) strcat(version_text, " for one thread: products take turns");
+        if (is_for_one_caller()) strcat(version_text, " for one thread: products take turns");
     } else if (MKL_Get_Version_String) { /* "Intel(R) oneAPI Math Kernel Library Version 2024.2-Product Build ..." */
         char text[200] = "";
         MKL_Get_Version_String(text, sizeof text);
@@ -124,8 +124,8 @@ const char *tpi_blas_version(void **function) {
     return version_text;
 }
 
-static bool take_turns;
-static pthread_mutex_t turn; /* recursive: what holds it may call what takes it */
+static bool one_caller;
+static pthread_mutex_t caller_lock; /* recursive: what holds it may call what takes it */
 
 /* Threads that belong to the BLAS and not to OpenMP are counted for the whole process: that count becomes 1, and stays.
  */
@@ -133,8 +133,8 @@ static void keep_own_threads_out(void) {
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&turn, &recursive);
-    take_turns = takes_one_caller();
+    pthread_mutex_init(&caller_lock, &recursive);
+    one_caller = is_for_one_caller();
     if (flexiblas_set_num_threads)
         flexiblas_set_num_threads(1);
     else if (openblas_get_parallel && openblas_set_num_threads && openblas_get_parallel() == 1)
@@ -154,7 +154,7 @@ static void keep_blis_alone(void) {
 int tpi_blas_quiet(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, keep_own_threads_out);
-    if (take_turns) pthread_mutex_lock(&turn);
+    if (one_caller) pthread_mutex_lock(&caller_lock);
     keep_blis_alone();
     if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(1);
     int before = omp_get_max_threads();
@@ -163,7 +163,7 @@ int tpi_blas_quiet(void) {
 }
 
 void tpi_blas_restore(int before) {
-    if (take_turns) pthread_mutex_unlock(&turn);
+    if (one_caller) pthread_mutex_unlock(&caller_lock);
     if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(0);
     if (before != 1) omp_set_num_threads(before);
 }
@@ -399,8 +399,8 @@ static double _Complex number(tp_scalar s) {
 /* One row times one column: chunks of k, added in order. */
 static void multiply_dot(job *j) {
     const tpi_product *p = j->p;
-    double room[2 * DOT_PARTS] = {0};
-    j->partial = (char *)room;
+    double scratch[2 * DOT_PARTS] = {0};
+    j->partial = (char *)scratch;
     j->dot_chunk = tpi_ceil_div(p->k, DOT_PARTS) > DOT_CHUNK ? tpi_ceil_div(p->k, DOT_PARTS) : DOT_CHUNK;
     int64_t chunks = tpi_ceil_div(p->k, j->dot_chunk);
     tpi_parallel_for(chunks, p->k >= WORTH_THREADS, dot_chunk, j);

@@ -20,8 +20,11 @@ typedef struct tpi_fft_stage {
 
 typedef struct tpi_fft_plan {
     int64_t n;
-    bool single; /* float32 tables, else float64 */
-    int stages;  /* 0: by Bluestein's chirp */
+    bool single;  /* float32 tables, else float64 */
+    bool in_line; /* was a plan for single lines asked for? */
+    int first;    /* 0, or the radix of the first stage of a plan for single lines, whose factors are laid out for
+                     vectors: for each k >= 1 the real parts, then the imaginary ones, of all m */
+    int stages;   /* 0: by Bluestein's chirp */
     tpi_fft_stage stage[TPI_FFT_STAGES];
     int64_t half;               /* where exp(-i pi k / n), k <= n, starts: for real lines of 2n */
     int64_t chirp, chirp_fft;   /* Bluestein: exp(-i pi k^2 / n), k < n, and the transform of its conjugate, divided by
@@ -32,31 +35,40 @@ typedef struct tpi_fft_plan {
     atomic_int refs;
 } tpi_fft_plan;
 
-/* The plan for n >= 1, from a small shared table or made; NULL and an error without memory. Give it back with
+/* The plan for n >= 1, from a small shared table or made; NULL and an error without memory. in_line: for
+ * tpi_fft_line, if this length has one (`first` is not 0 then), else for tpi_fft_run. Give it back with
  * tpi_fft_release. */
-tpi_fft_plan *tpi_fft_plan_of(int64_t n, bool single);
+tpi_fft_plan *tpi_fft_plan_of(int64_t n, bool single, bool in_line);
 void tpi_fft_release(tpi_fft_plan *plan);
 /* How many numbers each of the four work arrays must hold for that many lanes. */
-int64_t tpi_fft_room(const tpi_fft_plan *plan, int64_t lanes);
+int64_t tpi_fft_work_size(const tpi_fft_plan *plan, int64_t lanes);
 
 /* Transforms `lanes` lines in work[0] (real) and work[1] (imaginary), in place; work[2] and work[3] are scratch. Arrays
  * may be exchanged: afterwards work[0] and work[1] are where the results are. */
 TPI_ISA_DECLARE(void, tpi_fft_run_f32, (const tpi_fft_plan *plan, int64_t lanes, float **work));
 TPI_ISA_DECLARE(void, tpi_fft_run_f64, (const tpi_fft_plan *plan, int64_t lanes, double **work));
 
+/* Transforms one line of complex numbers from memory into work[0] and work[1], by a plan for single lines; all four
+ * arrays hold n numbers. `swapped`: with real and imaginary parts exchanged on both ends, which is the inverse. Results
+ * are where work[0] and work[1] are then. */
+TPI_ISA_DECLARE(void, tpi_fft_line_f32, (const tpi_fft_plan *plan, const float *from, bool swapped, float **work));
+TPI_ISA_DECLARE(void, tpi_fft_line_f64, (const tpi_fft_plan *plan, const double *from, bool swapped, double **work));
+/* The radix of such a plan's first stage: the lanes of a vector. */
+TPI_ISA_DECLARE(int, tpi_fft_first_radix, (bool single));
+
 /* Between complex numbers in memory and a kernel's arrays. Lines whose elements follow each other, 4 or more of them,
  * by eights: */
-TPI_ISA_DECLARE(void, tpi_fft_take_lines, (int64_t n, int64_t lanes, const float *const *line, float *re, float *im));
-TPI_ISA_DECLARE(void, tpi_fft_give_lines,
+TPI_ISA_DECLARE(void, tpi_fft_load_lines, (int64_t n, int64_t lanes, const float *const *line, float *re, float *im));
+TPI_ISA_DECLARE(void, tpi_fft_store_lines,
                 (int64_t n, int64_t lanes, const float *re, const float *im, float scale, float *const *line));
 /* Lines that lie beside each other, their elements `step` numbers apart: */
-TPI_ISA_DECLARE(void, tpi_fft_take_across_f32,
+TPI_ISA_DECLARE(void, tpi_fft_load_across_f32,
                 (int64_t n, int64_t lanes, const float *from, int64_t step, float *re, float *im));
-TPI_ISA_DECLARE(void, tpi_fft_take_across_f64,
+TPI_ISA_DECLARE(void, tpi_fft_load_across_f64,
                 (int64_t n, int64_t lanes, const double *from, int64_t step, double *re, double *im));
-TPI_ISA_DECLARE(void, tpi_fft_give_across_f32,
+TPI_ISA_DECLARE(void, tpi_fft_store_across_f32,
                 (int64_t n, int64_t lanes, const float *re, const float *im, float scale, float *to, int64_t step));
-TPI_ISA_DECLARE(void, tpi_fft_give_across_f64,
+TPI_ISA_DECLARE(void, tpi_fft_store_across_f64,
                 (int64_t n, int64_t lanes, const double *re, const double *im, double scale, double *to, int64_t step));
 /* Between the transform of a real line's even and odd elements, as one complex line of half the length h, and the half
  * of the real line's own: elements [first, last) of all lanes. `half` has exp(-i pi k / h). */
@@ -66,10 +78,17 @@ TPI_ISA_DECLARE(void, tpi_fft_make_half_f32,
 TPI_ISA_DECLARE(void, tpi_fft_make_half_f64,
                 (int64_t first, int64_t last, int64_t h, const double *half, int64_t lanes, const double *re,
                  const double *im, double *xr, double *xi));
-TPI_ISA_DECLARE(void, tpi_fft_take_half_f32,
+TPI_ISA_DECLARE(void, tpi_fft_load_half_f32,
                 (int64_t first, int64_t last, const float *half, int64_t lanes, const float *xr, const float *xi,
                  const float *yr, const float *yi, float *re, float *im));
-TPI_ISA_DECLARE(void, tpi_fft_take_half_f64,
+TPI_ISA_DECLARE(void, tpi_fft_load_half_f64,
                 (int64_t first, int64_t last, const double *half, int64_t lanes, const double *xr, const double *xi,
                  const double *yr, const double *yi, double *re, double *im));
+/* The same for one line, from and to complex numbers in memory. */
+TPI_ISA_DECLARE(void, tpi_fft_make_half_line_f32,
+                (int64_t h, const float *half, const float *re, const float *im, float scale, float *to));
+TPI_ISA_DECLARE(void, tpi_fft_make_half_line_f64,
+                (int64_t h, const double *half, const double *re, const double *im, double scale, double *to));
+TPI_ISA_DECLARE(void, tpi_fft_load_half_line_f32, (int64_t h, const float *half, const float *from, float *to));
+TPI_ISA_DECLARE(void, tpi_fft_load_half_line_f64, (int64_t h, const double *half, const double *from, double *to));
 #endif

@@ -5,7 +5,7 @@
 
 /* ---- Lines of floats, by eights: two elements of eight lines at a time, and four of four lines; the last ones
  * together with some that were there before ---- */
-void TPI_ISA(tpi_fft_take_lines)(int64_t n, int64_t lanes, const float *const *line, float *re, float *im) {
+void TPI_ISA(tpi_fft_load_lines)(int64_t n, int64_t lanes, const float *const *line, float *re, float *im) {
     for (int64_t l = 0; l < lanes; l += 8)
         for (int64_t next = 0; next < n; next += 2) {
             const int64_t k = next < n - 2 ? next : n - 2;
@@ -19,8 +19,8 @@ void TPI_ISA(tpi_fft_take_lines)(int64_t n, int64_t lanes, const float *const *l
 
 /* Four lines at a time: lines whose length is a power of two share a set of the first cache, which has no place for one
  * of each of sixteen. */
-void TPI_ISA(tpi_fft_give_lines)(int64_t n, int64_t lanes, const float *re, const float *im, float scale,
-                                 float *const *line) {
+void TPI_ISA(tpi_fft_store_lines)(int64_t n, int64_t lanes, const float *re, const float *im, float scale,
+                                  float *const *line) {
     for (int64_t l = 0; l < lanes; l += 4)
         for (int64_t next = 0; next < n; next += 4) {
             const int64_t k = next < n - 4 ? next : n - 4;
@@ -40,11 +40,28 @@ void TPI_ISA(tpi_fft_give_lines)(int64_t n, int64_t lanes, const float *re, cons
         }
 }
 
+#if defined(__AVX512F__)
+#define V 16
+#elif defined(__AVX2__)
+#define V 8
+#else
+#define V 4
+#endif
 #define T    float
 #define NAME _f32
 #include "linalg/fft_kernels.h"
 #undef T
 #undef NAME
+#undef V
+#if defined(__AVX512F__)
+#define V 8
+#elif defined(__AVX2__)
+#define V 4
+#else
+#define V 2
+#endif
 #define T    double
 #define NAME _f64
 #include "linalg/fft_kernels.h"
+
+int TPI_ISA(tpi_fft_first_radix)(bool single) { return VECTOR_BYTES / (int)(single ? sizeof(float) : sizeof(double)); }

@@ -2,6 +2,7 @@
  * share. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/device.h"
 #include "linalg/fft.h"
 #include <math.h>
 #include <pthread.h>
@@ -16,9 +17,9 @@ static void root_of_unity(int64_t k, int64_t n, double *re, double *im) {
     int64_t quarter = (eighth + 1) / 2; /* the nearest multiple of a quarter turn */
     double angle = 2 * 3.14159265358979323846 * (double)(4 * k - quarter * n) / (4 * (double)n);
     double c = cos(angle), s = sin(angle);
-    double turned[4][2] = {{c, s}, {-s, c}, {-c, -s}, {s, -c}};
-    *re = turned[quarter % 4][0];
-    *im = -turned[quarter % 4][1];
+    double rotated[4][2] = {{c, s}, {-s, c}, {-c, -s}, {s, -c}};
+    *re = rotated[quarter % 4][0];
+    *im = -rotated[quarter % 4][1];
 }
 
 static void put_entry(const tpi_fft_plan *p, int64_t at, double re, double im) {
@@ -37,8 +38,21 @@ static void put_root(const tpi_fft_plan *p, int64_t at, int64_t k, int64_t n) {
     put_entry(p, at, re, im);
 }
 
-/* Is the stage of such a radix done by the definition, with the radix's own roots? */
-static bool by_definition(int radix) { return radix == 7 || radix == 11 || radix == 13; }
+/* The factor for element q of m and result k, in a table of real parts and imaginary parts apart. */
+static void put_apart(const tpi_fft_plan *p, int64_t table, int64_t m, int64_t q, int k, int64_t n) {
+    double part[2];
+    root_of_unity(q * k, n, part, part + 1);
+    for (int i = 0; i < 2; i++) {
+        const int64_t at = 2 * table + (2 * k - 2 + i) * m + q;
+        if (p->single)
+            ((float *)p->tables)[at] = (float)part[i];
+        else
+            ((double *)p->tables)[at] = part[i];
+    }
+}
+
+/* Does the stage of such a radix read a table of roots of its own? */
+static bool has_roots(int radix) { return radix == 7 || radix == 11 || radix == 13; }
 
 static void add_stages(tpi_fft_plan *p, int radix, int count) {
     while (count-- > 0) p->stage[p->stages++].radix = radix;
@@ -48,9 +62,13 @@ static void add_stages(tpi_fft_plan *p, int radix, int count) {
  * factors, which come last so that their strides are long; false if a prime factor is too large. */
 static bool choose_stages(tpi_fft_plan *p) {
     static const int radixes[] = {3, 5, 7, 11, 13};
-    const int twos = __builtin_ctzll((unsigned long long)p->n);
+    const int vector = TPI_ISA_PICK(tpi_fft_first_radix)(p->single);
+    p->first = p->in_line && p->n % vector == 0 && p->n / vector >= vector ? vector : 0;
+    add_stages(p, p->first, p->first != 0);
+    const int64_t rest = p->first ? p->n / p->first : p->n;
+    const int twos = __builtin_ctzll((unsigned long long)rest);
     const int fours = twos % 3 == 2 ? 1 : twos % 3 == 1 && twos > 1 ? 2 : 0;
-    int64_t left = p->n >> twos;
+    int64_t left = rest >> twos;
     add_stages(p, 8, (twos - 2 * fours) / 3);
     add_stages(p, 4, fours);
     add_stages(p, 2, twos == 1);
@@ -60,7 +78,7 @@ static bool choose_stages(tpi_fft_plan *p) {
             left /= radixes[i];
         }
     if (left == 1) return true;
-    p->stages = 0;
+    p->stages = p->first = 0;
     return false;
 }
 
@@ -72,7 +90,7 @@ static int64_t lay_out(tpi_fft_plan *p) {
         p->stage[i].twiddles = at;
         at += (radix - 1) * (n / radix);
         p->stage[i].roots = at;
-        at += by_definition(radix) ? radix : 0;
+        at += has_roots(radix) ? radix : 0;
         n /= radix;
     }
     p->half = at;
@@ -91,8 +109,12 @@ static void fill_stages(const tpi_fft_plan *p) {
     for (int i = 0; i < p->stages; i++) {
         const tpi_fft_stage *s = &p->stage[i];
         for (int64_t q = 0; q < n / s->radix; q++)
-            for (int k = 1; k < s->radix; k++) put_root(p, s->twiddles + q * (s->radix - 1) + k - 1, q * k, n);
-        for (int j = 0; by_definition(s->radix) && j < s->radix; j++) put_root(p, s->roots + j, j, s->radix);
+            for (int k = 1; k < s->radix; k++)
+                if (i == 0 && p->first)
+                    put_apart(p, s->twiddles, n / s->radix, q, k, n);
+                else
+                    put_root(p, s->twiddles + q * (s->radix - 1) + k - 1, q * k, n);
+        for (int j = 0; has_roots(s->radix) && j < s->radix; j++) put_root(p, s->roots + j, j, s->radix);
         n /= s->radix;
     }
 }
@@ -101,15 +123,15 @@ static void fill_stages(const tpi_fft_plan *p) {
  * arrays twice over. */
 static bool fill_chirp(const tpi_fft_plan *p) {
     int64_t n = p->n, size = p->inner->n;
-    tpi_fft_plan *exact = tpi_fft_plan_of(size, false);
+    tpi_fft_plan *exact = tpi_fft_plan_of(size, false, false);
     size_t bytes = (size_t)size * 4 * sizeof(double);
-    double *room = exact ? tpi_alloc(bytes) : NULL;
-    if (!room) {
+    double *scratch = exact ? tpi_alloc(bytes) : NULL;
+    if (!scratch) {
         tpi_fft_release(exact);
         return false;
     }
-    double *work[4] = {room, room + size, room + 2 * size, room + 3 * size};
-    memset(room, 0, bytes);
+    double *work[4] = {scratch, scratch + size, scratch + 2 * size, scratch + 3 * size};
+    memset(scratch, 0, bytes);
     for (int64_t k = 0, square = 0; k < n; k++) { /* square = k^2 mod 2n */
         double re, im;
         root_of_unity(square, 2 * n, &re, &im);
@@ -122,7 +144,7 @@ static bool fill_chirp(const tpi_fft_plan *p) {
     tpi_fft_run_f64_base(exact, 1, work);
     for (int64_t k = 0; k < size; k++)
         put_entry(p, p->chirp_fft + k, work[0][k] / (double)size, work[1][k] / (double)size);
-    tpi_free(room, bytes);
+    tpi_free(scratch, bytes);
     tpi_fft_release(exact);
     return true;
 }
@@ -133,16 +155,17 @@ static void free_plan(tpi_fft_plan *p) {
     tpi_delete(p, sizeof *p);
 }
 
-static tpi_fft_plan *make_plan(int64_t n, bool single) {
+static tpi_fft_plan *make_plan(int64_t n, bool single, bool in_line) {
     tpi_fft_plan *p = tpi_new0(sizeof *p);
     if (!p) return NULL;
     p->n = n;
     p->single = single;
+    p->in_line = in_line;
     atomic_init(&p->refs, 1);
     if (!choose_stages(p)) {
         int64_t size = 1;
         while (size < 2 * n - 1) size *= 2;
-        p->inner = tpi_fft_plan_of(size, single);
+        p->inner = tpi_fft_plan_of(size, single, false);
         if (!p->inner) {
             free_plan(p);
             return NULL;
@@ -170,22 +193,22 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tpi_fft_plan *kept[KEPT];
 static int next_out; /* the slot that a new plan takes, in turn */
 
-static tpi_fft_plan *find_kept(int64_t n, bool single) {
+static tpi_fft_plan *find_kept(int64_t n, bool single, bool in_line) {
     for (int i = 0; i < KEPT; i++)
-        if (kept[i] && kept[i]->n == n && kept[i]->single == single) {
+        if (kept[i] && kept[i]->n == n && kept[i]->single == single && kept[i]->in_line == in_line) {
             atomic_fetch_add(&kept[i]->refs, 1);
             return kept[i];
         }
     return NULL;
 }
 
-tpi_fft_plan *tpi_fft_plan_of(int64_t n, bool single) {
+tpi_fft_plan *tpi_fft_plan_of(int64_t n, bool single, bool in_line) {
     pthread_mutex_lock(&lock);
-    tpi_fft_plan *p = find_kept(n, single);
+    tpi_fft_plan *p = find_kept(n, single, in_line);
     pthread_mutex_unlock(&lock);
     if (p) return p;
-    p = make_plan(
-        n, single); /* outside of the lock: another thread may make the same one, and one of the two is dropped later */
+    /* Outside of the lock: another thread may make the same one, and one of the two is dropped later. */
+    p = make_plan(n, single, in_line);
     if (!p) return NULL;
     atomic_fetch_add(&p->refs, 1);
     pthread_mutex_lock(&lock);
@@ -201,6 +224,6 @@ void tpi_fft_release(tpi_fft_plan *plan) {
     if (plan && atomic_fetch_sub(&plan->refs, 1) == 1) free_plan(plan);
 }
 
-int64_t tpi_fft_room(const tpi_fft_plan *plan, int64_t lanes) {
+int64_t tpi_fft_work_size(const tpi_fft_plan *plan, int64_t lanes) {
     return (plan->inner ? plan->inner->n : plan->n) * lanes;
 }

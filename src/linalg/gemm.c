@@ -149,9 +149,9 @@ static void choose_tiles(job *j) {
 
 void *tpi_gemm_scratch(size_t bytes) {
     bool was_fine = tp_ok();
-    void *room = tpi_alloc(bytes);
-    if (!room && was_fine) tp_error_clear();
-    return room;
+    void *scratch = tpi_alloc(bytes);
+    if (!scratch && was_fine) tp_error_clear();
+    return scratch;
 }
 
 /* One large product. Where several tiles stand below each other, b is packed once for all of them, unless it is read

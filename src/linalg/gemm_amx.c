@@ -110,17 +110,17 @@ static void finish_strip(const tpi_gemm *g, float (*sum)[PANEL], int64_t i, int6
 }
 
 void tpi_gemm_amx_tile(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns) {
-    _Alignas(64) float room[TPI_GEMM_DEPTH * PANEL], sum[STRIP][PANEL];
+    _Alignas(64) float scratch[TPI_GEMM_DEPTH * PANEL], sum[STRIP][PANEL];
     int64_t configured = 0;
     for (int64_t first = 0; first < g->k; first += TPI_GEMM_DEPTH) {
         const int64_t depth = g->k - first < TPI_GEMM_DEPTH ? g->k - first : TPI_GEMM_DEPTH;
         for (int64_t at = j; at < j + columns; at += PANEL) {
             const int64_t width = j + columns - at < PANEL ? j + columns - at : PANEL;
-            const float *panel = room;
+            const float *panel = scratch;
             if (g->packed)
                 panel = (const float *)g->packed + at * g->k + first * PANEL;
             else
-                pack_panel(g, first, depth, at, width, room);
+                pack_panel(g, first, depth, at, width, scratch);
             WRITTEN();
             for (int64_t r = 0; r < rows; r += STRIP) {
                 strip s = {(const float *)g->a + (i + r) * g->a_row + first, g->a_row,

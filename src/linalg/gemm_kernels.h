@@ -21,7 +21,10 @@ enum {
     NARROW = 256 /* what is at most that wide, and shallow, reads a where it is, whatever its layout */
 };
 
-void G(kernel_size)(int64_t *rows, int64_t *columns) { *rows = HEIGHT, *columns = PANEL; }
+void G(kernel_size)(int64_t *rows, int64_t *columns) {
+    *rows = HEIGHT;
+    *columns = PANEL;
+}
 
 /* ---- Packing ---- */
 void G(pack)(const tpi_gemm *g, int64_t first, int64_t columns, void *packed) {
@@ -76,13 +79,13 @@ static void finish_edge(int rows, const REAL (*sum)[PANEL], const target *t) {
 
 INLINE void finish(int rows, vector (*sum)[2], const target *t) {
     if (t->columns < PANEL) {
-        REAL room[HEIGHT][PANEL];
+        REAL scratch[HEIGHT][PANEL];
         UNROLL
         for (int i = 0; i < rows; i++) {
-            store(room[i], sum[i][0]);
-            store(room[i] + LANES, sum[i][1]);
+            store(scratch[i], sum[i][0]);
+            store(scratch[i] + LANES, sum[i][1]);
         }
-        finish_edge(rows, (const REAL(*)[PANEL])room, t);
+        finish_edge(rows, (const REAL(*)[PANEL])scratch, t);
         return;
     }
     REAL *c = t->c;
@@ -169,12 +172,12 @@ static bool packs_panel(const tpi_gemm *g, const block *k, int64_t rows, int64_t
 }
 
 static void panel_of_tile(const tpi_gemm *g, const block *k, int64_t i, int64_t rows, int64_t j, int64_t columns) {
-    _Alignas(64) REAL room[TPI_GEMM_DEPTH * PANEL];
-    operands o = {k->a, room, k->a_row, k->a_col, PANEL};
+    _Alignas(64) REAL scratch[TPI_GEMM_DEPTH * PANEL];
+    operands o = {k->a, scratch, k->a_row, k->a_col, PANEL};
     if (g->packed)
         o.b = (const REAL *)g->packed + j * g->k + k->first * PANEL;
     else if (packs_panel(g, k, rows, columns))
-        pack_panel(g, k->first, k->depth, j, columns, room);
+        pack_panel(g, k->first, k->depth, j, columns, scratch);
     else {
         o.b = (const REAL *)g->b + k->first * g->b_row + j;
         o.b_row = g->b_row;
@@ -204,21 +207,23 @@ static bool reads_across(const tpi_gemm *g, const block *k, int64_t columns) {
 }
 
 void G(tile)(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns) {
-    REAL *room = NULL;
-    const size_t bytes = (size_t)(rows * ROW_STEP) * sizeof *room;
+    REAL *scratch = NULL;
+    const size_t bytes = (size_t)(rows * ROW_STEP) * sizeof *scratch;
     for (int64_t first = 0; first < g->k || first == 0; first += TPI_GEMM_DEPTH) {
         block k = {first, g->k - first < TPI_GEMM_DEPTH ? g->k - first : TPI_GEMM_DEPTH,
                    (const REAL *)g->a + i * g->a_row + first * g->a_col, g->a_row, g->a_col};
-        const bool turns =
+        const bool packs_rows =
             columns > PANEL && (g->a_col == 1 ? shares_sets(g, &k, rows) : !reads_across(g, &k, columns));
-        if (turns && !room)
-            room = tpi_gemm_scratch(bytes); /* too large for the stack; without it a is read where it is */
-        if (turns && room) {
-            pack_rows(k.a, g->a_row, g->a_col, rows, k.depth, room, ROW_STEP);
-            k.a = room, k.a_row = ROW_STEP, k.a_col = 1;
+        if (packs_rows && !scratch)
+            scratch = tpi_gemm_scratch(bytes); /* too large for the stack; without it a is read where it is */
+        if (packs_rows && scratch) {
+            pack_rows(k.a, g->a_row, g->a_col, rows, k.depth, scratch, ROW_STEP);
+            k.a = scratch;
+            k.a_row = ROW_STEP;
+            k.a_col = 1;
         }
         for (int64_t at = j; at < j + columns; at += PANEL)
             panel_of_tile(g, &k, i, rows, at, j + columns - at < PANEL ? j + columns - at : PANEL);
     }
-    if (room) tpi_free(room, bytes);
+    if (scratch) tpi_free(scratch, bytes);
 }

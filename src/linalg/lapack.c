@@ -1,12 +1,12 @@
 /* The one file that declares and calls LAPACK: its Fortran symbols, which every implementation has (LAPACKE is often
- * missing). Cholesky, LU and triangular systems of real numbers are our own (blocked.h).
+ * missing). Cholesky, LU and triangular systems of real numbers are our own (blocked_factor.h).
  *
  * Scratch memory is laid out here: the routine's own work array first, then real and integer work behind it. The
  * library is kept on the calling thread; callers run a batch's matrices in parallel. */
 #include "linalg/lapack.h"
 #include "base/dtype.h"
 #include "linalg/blas.h"
-#include "linalg/blocked.h"
+#include "linalg/blocked_factor.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,9 +91,9 @@ static int asked(tp_dtype t, const void *work) {
 /* Space for `count` elements of `size` bytes at the end of what is laid out; NULL while the size is only being worked
  * out. */
 static void *lay(tpi_scratch *s, size_t *at, size_t count, size_t size) {
-    void *place = s->memory ? s->memory + *at : NULL;
+    void *part = s->memory ? s->memory + *at : NULL;
     *at += (count * size + 15) / 16 * 16;
-    return place;
+    return part;
 }
 
 /* Runs `statement` twice: as a query, and, when there is memory, for real. lwork is -1 and work `probe` the first time.
@@ -210,9 +210,9 @@ int tpi_lapack_sytrs(tp_dtype t, bool hermitian, bool upper, int n, int columns,
 
 void tpi_lapack_trsm(tp_dtype t, bool left, bool upper, char op, bool unit, int m, int n, const void *a, void *b) {
     if (!is_complex(t)) { /* X op(A) = B is op(A)^T X^T = B^T */
-        const bool turned = (op != 'N') == left;
+        const bool transposed = (op != 'N') == left;
         const int size = left ? m : n;
-        const tpi_triangle triangle = {turned ? rows_of(a, size) : columns_of(a, size), upper != turned, unit};
+        const tpi_triangle triangle = {transposed ? rows_of(a, size) : columns_of(a, size), upper != transposed, unit};
         tpi_blocked_solve(t, triangle, size, left ? columns_of(b, m) : rows_of(b, m), left ? n : m);
         return;
     }

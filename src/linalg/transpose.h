@@ -1,4 +1,4 @@
-/* Floats, or doubles where REAL is, turned over by eights, for kernels of *.isa.c files that pack what lies along the
+/* Floats, or doubles where REAL is, transposed by eights, for kernels of *.isa.c files that pack what lies along the
  * other dim. */
 #ifndef TPI_TRANSPOSE_H
 #define TPI_TRANSPOSE_H
@@ -29,7 +29,7 @@ INLINE void transpose_four(const REAL *const *from, int64_t at, eight *out) {
 }
 
 /* ... to four runs of eight, `to_step` apart. */
-INLINE void turn_half(const REAL *const *from, int64_t at, REAL *to, int64_t to_step) {
+INLINE void transpose_half(const REAL *const *from, int64_t at, REAL *to, int64_t to_step) {
     eight out[4];
     transpose_four(from, at, out);
     UNROLL
@@ -41,7 +41,7 @@ INLINE void turn_half(const REAL *const *from, int64_t at, REAL *to, int64_t to_
 INLINE void transpose_eight(const REAL *const *from, int64_t n, REAL *to, int64_t to_step) {
     for (int64_t p = 0; n >= 4 && p < n; p += 4) {
         int64_t at = p < n - 4 ? p : n - 4;
-        turn_half(from, at, to + at * to_step, to_step);
+        transpose_half(from, at, to + at * to_step, to_step);
     }
     for (int64_t p = 0; n < 4 && p < n; p++)
         for (int i = 0; i < 8; i++) memcpy(to + p * to_step + i, from[i] + p, sizeof *to); /* pairs may be unaligned */

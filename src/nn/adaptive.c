@@ -127,8 +127,8 @@ bool tpi_build_linear_cross_entropy(tp_module *m, int64_t in_features, int64_t n
 static tp_tensor *shaped(tp_module *m, tp_tensor *parameter) {
     tp_ints out = tpi_get_ints(m, "out_features");
     if (!parameter || !out.n) return parameter;
-    int64_t room[TP_MAX_DIMS], more[TP_MAX_DIMS];
-    tp_ints shape = tpi_ints_joined(room, TP_INTS(tpi_get_int(m, "num_classes")), out);
+    int64_t buffer[TP_MAX_DIMS], more[TP_MAX_DIMS];
+    tp_ints shape = tpi_ints_joined(buffer, TP_INTS(tpi_get_int(m, "num_classes")), out);
     return tp_view(parameter,
                    parameter->ndim > 1 ? tpi_ints_joined(more, shape, TP_INTS(tp_size(parameter, 1))) : shape);
 }

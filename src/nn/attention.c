@@ -78,7 +78,7 @@ static bool truth(const tp_value *v, bool otherwise) {
     return v->kind == TP_K_NONE ? otherwise : tp_scalar_to_bool(v->as.scalar);
 }
 
-static bool take_inputs(tp_module *m, int64_t nargs, const tp_value *args, call *c) {
+static bool read_inputs(tp_module *m, int64_t nargs, const tp_value *args, call *c) {
     tp_value all[8];
     for (int i = 0; i < 8; i++) all[i] = i < nargs ? args[i] : tp_value_none();
     for (int i = 0; i < 3; i++)
@@ -92,7 +92,9 @@ static bool take_inputs(tp_module *m, int64_t nargs, const tp_value *args, call 
     c->need_weights = truth(&all[4], true);
     c->average = truth(&all[6], true);
     if (truth(&all[7], false) && !c->mask)
-        return tpi_refuse(TP_ERR_RUNTIME, "Need attn_mask if specifying the is_causal hint.");
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+                          "`generate_square_subsequent_mask` to create this mask.");
     c->batched = c->query->ndim == 3;
     if (!c->batched && c->query->ndim != 2)
         return tpi_refuse(TP_ERR_VALUE, "expected queries of 2 or 3 dims, got %d", c->query->ndim);
@@ -164,6 +166,10 @@ static bool prepare(tp_module *m, call *c) {
     }
     if (!c->query || !c->key || !c->value) return false;
     c->source = tp_size(c->key, 1);
+    if (c->padding &&
+        (tp_ndim(c->padding) != 2 || tp_size(c->padding, 0) != c->batch || tp_size(c->padding, 1) != c->source))
+        return tpi_refuse(TP_ERR_RUNTIME, "key_padding_mask: expected shape [%lld, %lld], got %s", (long long)c->batch,
+                          (long long)c->source, tpi_shape_text(tpi_shape(c->padding)));
     if (c->padding) {
         tp_tensor *rows =
             tp_expand(tp_view(c->padding, TP_INTS(c->batch, 1, 1, c->source)), TP_INTS(-1, c->heads, -1, -1));
@@ -198,7 +204,7 @@ bool tpi_forward_attention(tp_module *m, int64_t nargs, const tp_value *args, in
     TP_SCOPE {
         call c = {0};
         tp_tensor *weights = NULL;
-        if (!take_inputs(m, nargs, args, &c) || !project(m, &c) || !prepare(m, &c)) continue;
+        if (!read_inputs(m, nargs, args, &c) || !project(m, &c) || !prepare(m, &c)) continue;
         tp_tensor *out = attend(&c, m->training ? tpi_get_float(m, "dropout") : 0, &weights);
         out = tp_view(tp_linear(out, tp_module_tensor(m, "out_proj.weight"),
                                 .bias = tpi_get_tensor(m->children[0].module, "bias")),

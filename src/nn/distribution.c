@@ -466,7 +466,7 @@ static const kind normal = {.name = "Normal",
                                  .entropy = tpi_categorical_entropy,
                                  .kl = categorical_kl,
                                  .event_dims = 1,
-                                 .is_place = true};
+                                 .is_index = true};
 
 /* ---- Making ---- */
 bool tpi_distribution_floating(const tp_tensor *t, const char *argument, const char *function) {
@@ -486,7 +486,7 @@ tp_distribution *tpi_distribution_new(const kind *k, tp_tensor *a, tp_tensor *b)
     d->has_gradient = k->has_gradient;
     const int batch = a->ndim - k->event_dims;
     tpi_distribution_shape(d, tp_ints_view(a->shape, batch),
-                           tp_ints_view(a->shape + batch, k->is_place ? 0 : k->event_dims));
+                           tp_ints_view(a->shape + batch, k->is_index ? 0 : k->event_dims));
     d->alive = TPI_HANDLE_ALIVE;
     tpi_handle_made(d, "distribution");
     return d;
@@ -560,12 +560,15 @@ tp_distribution *tpi_distribution_by_chance(const kind *k, tp_tensor *probs, tp_
     return d;
 }
 tp_distribution *tp_distribution_bernoulli(tp_tensor *probs, tp_tensor *logits) {
+    if (TPI_ENDED(probs, "a tensor") || TPI_ENDED(logits, "a tensor")) return NULL;
     return tpi_distribution_by_chance(&bernoulli, probs, logits, __func__);
 }
 tp_distribution *tp_distribution_geometric(tp_tensor *probs, tp_tensor *logits) {
+    if (TPI_ENDED(probs, "a tensor") || TPI_ENDED(logits, "a tensor")) return NULL;
     return tpi_distribution_by_chance(&geometric, probs, logits, __func__);
 }
 tp_distribution *tp_distribution_categorical(tp_tensor *probs, tp_tensor *logits) {
+    if (TPI_ENDED(probs, "a tensor") || TPI_ENDED(logits, "a tensor")) return NULL;
     return tpi_distribution_by_chance(&categorical, probs, logits, __func__);
 }
 
@@ -615,6 +618,7 @@ static tp_tensor *draw(tp_distribution *d, tp_ints shape, tp_generator *generato
     return out;
 }
 tp_tensor *tp_distribution_sample(tp_distribution *d, tp_ints shape, tp_generator *generator) {
+    if (TPI_ENDED(generator, "a generator")) return NULL;
     if (!TPI_HANDLE_GIVEN(d, "a distribution") || !TPI_LIST_GIVEN(shape.v, shape.n)) return NULL;
     tp_tensor *out = NULL;
     TP_NO_GRAD
@@ -622,6 +626,7 @@ tp_tensor *tp_distribution_sample(tp_distribution *d, tp_ints shape, tp_generato
     return out;
 }
 tp_tensor *tp_distribution_rsample(tp_distribution *d, tp_ints shape, tp_generator *generator) {
+    if (TPI_ENDED(generator, "a generator")) return NULL;
     if (!TPI_HANDLE_GIVEN(d, "a distribution") || !TPI_LIST_GIVEN(shape.v, shape.n)) return NULL;
     if (!d->has_gradient)
         return tpi_fail(TP_ERR_MISSING, "tp_distribution_rsample: a sample of %s has no gradient", d->kind->name);

@@ -38,7 +38,7 @@ struct tpi_distribution_kind {
     tp_tensor *(*icdf)(tp_tensor *a, tp_tensor *b, tp_tensor *p);
     tp_tensor *(*kl)(const tp_distribution *p, const tp_distribution *q);
     int event_dims;                           /* of a, behind its batch: the classes of a categorical */
-    bool is_place;                            /* a value is a number for the dims of `event_dims` */
+    bool is_index;                            /* a value is a number for the dims of `event_dims` */
     const tpi_distribution_methods *of_whole; /* in place of the formulas above, but for kl */
 };
 typedef enum tpi_distribution_question { TPI_ENTROPY, TPI_MEAN, TPI_VARIANCE } tpi_distribution_question;

@@ -285,8 +285,8 @@ static tp_tensor *multivariate_variance(tp_tensor *a, tp_tensor *b) {
 }
 
 static tp_tensor *one_hot_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
-    tp_tensor *places = tpi_categorical_draw(a, b, shape, g);
-    return tp_to(tp_one_hot(places, .num_classes = tp_size(a, -1)), .dtype = tp_dtype_of(a));
+    tp_tensor *indices = tpi_categorical_draw(a, b, shape, g);
+    return tp_to(tp_one_hot(indices, .num_classes = tp_size(a, -1)), .dtype = tp_dtype_of(a));
 }
 static tp_tensor *straight_through_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
     return tp_add(one_hot_draw(a, b, shape, g), tp_sub(a, tp_detach(a)));
@@ -463,9 +463,13 @@ static tp_distribution *of_counts(const kind *by_probs, const kind *by_logits, t
                                    probs ? "probs" : "logits", function);
 }
 tp_distribution *tp_distribution_binomial(tp_tensor *total_count, tp_tensor *probs, tp_tensor *logits) {
+    if (TPI_ENDED(total_count, "a tensor") || TPI_ENDED(probs, "a tensor") || TPI_ENDED(logits, "a tensor"))
+        return NULL;
     return of_counts(&binomial_by_probs, &binomial_by_logits, total_count, probs, logits, __func__);
 }
 tp_distribution *tp_distribution_negative_binomial(tp_tensor *total_count, tp_tensor *probs, tp_tensor *logits) {
+    if (TPI_ENDED(total_count, "a tensor") || TPI_ENDED(probs, "a tensor") || TPI_ENDED(logits, "a tensor"))
+        return NULL;
     return of_counts(&negative_by_probs, &negative_by_logits, total_count, probs, logits, __func__);
 }
 
@@ -499,8 +503,10 @@ tp_distribution *tp_distribution_multivariate_normal(tp_tensor *loc, tp_tensor *
 }
 
 tp_distribution *tp_distribution_one_hot_categorical(tp_tensor *probs, tp_tensor *logits) {
+    if (TPI_ENDED(probs, "a tensor") || TPI_ENDED(logits, "a tensor")) return NULL;
     return tpi_distribution_by_chance(&one_hot, probs, logits, __func__);
 }
 tp_distribution *tp_distribution_one_hot_categorical_straight_through(tp_tensor *probs, tp_tensor *logits) {
+    if (TPI_ENDED(probs, "a tensor") || TPI_ENDED(logits, "a tensor")) return NULL;
     return tpi_distribution_by_chance(&straight_through, probs, logits, __func__);
 }

@@ -1,7 +1,7 @@
 /* Distributions of matrices, and normal ones of a covariance of low rank. Formulas and the order of draws are
  * PyTorch's. distribution.c has the frame. */
 #include "nn/distribution.h"
-#include "nn/transform.h"
+#include "nn/distribution_transform.h"
 #include "tensor/check_arguments.h"
 #include <math.h>
 #include <taper/autograd.h>
@@ -11,7 +11,7 @@ typedef tpi_distribution_kind kind;
 typedef tpi_distribution_methods methods;
 static const double LOG_2PI = 1.83787706640934548356;
 
-static tp_tensor *turned(tp_tensor *matrix) { return tp_transpose(matrix, -2, -1); }
+static tp_tensor *transposed(tp_tensor *matrix) { return tp_transpose(matrix, -2, -1); }
 static tp_tensor *times_row(tp_tensor *matrix, tp_tensor *row) {
     return tp_squeeze_dim(tp_matmul(matrix, tp_unsqueeze(row, -1)), -1);
 }
@@ -27,7 +27,7 @@ static tp_tensor *noise(tp_tensor *like, tp_ints shape, tp_generator *g) {
 
 /* ---- Low rank: a is the place, b the factor W (n, m), c the diagonal D ---- */
 /* The Cholesky factor of 1 + W^T D^-1 W, through which the determinant and the inverse go. */
-static tp_tensor *scaled_factor(tp_distribution *d) { return tp_div(turned(d->b), tp_unsqueeze(d->c, -2)); }
+static tp_tensor *scaled_factor(tp_distribution *d) { return tp_div(transposed(d->b), tp_unsqueeze(d->c, -2)); }
 static tp_tensor *capacitance(tp_distribution *d) {
     const int64_t m = tp_size(d->b, -1);
     tp_tensor *eye = tp_eye(m, .dtype = tp_dtype_of(d->b), .device = tp_device_of(d->b));
@@ -60,7 +60,7 @@ static tp_tensor *low_rank_mean(tp_distribution *d) { return tp_alias(d->a); }
 static tp_tensor *low_rank_variance(tp_distribution *d) { return tp_add(tpi_sum_rightmost(tp_square(d->b), 1), d->c); }
 
 /* ---- Wishart: a is the Cholesky factor (n, n), b the degrees of freedom ---- */
-static tp_tensor *covariance(tp_distribution *d) { return tp_matmul(d->a, turned(d->a)); }
+static tp_tensor *covariance(tp_distribution *d) { return tp_matmul(d->a, transposed(d->a)); }
 static tp_tensor *degrees(tp_distribution *d) { return tp_unsqueeze(tp_unsqueeze(d->b, -1), -1); }
 static tp_tensor *half_log_det(tp_tensor *factor) { return tpi_sum_rightmost(tp_log(diagonal(factor)), 1); }
 /* Bartlett's decomposition: normal numbers below a diagonal of chi distributed ones. */
@@ -77,11 +77,11 @@ static tp_tensor *scatter(tp_distribution *d, tp_ints draws, tp_generator *g) {
     tp_tensor *edge = tp_diag_embed(tp_clamp(tp_sqrt(chi2), .min = tp_float(tpi_epsilon_of(d->a))));
     tp_tensor *numbers = tp_randn(tp_ints_view(below, outer.n + 1), .dtype = tp_dtype_of(d->a),
                                   .device = tp_device_of(d->a), .generator = g);
-    tp_tensor *places = tp_tril_indices(n, n, .offset = -1, .device = tp_device_of(d->a));
-    tp_tensor *flat = tp_add(tp_mul(tp_select(places, 0, 0), n), tp_select(places, 0, 1));
+    tp_tensor *indices = tp_tril_indices(n, n, .offset = -1, .device = tp_device_of(d->a));
+    tp_tensor *flat = tp_add(tp_mul(tp_select(indices, 0, 0), n), tp_select(indices, 0, 1));
     tp_tensor *filled = tp_view_as(tp_index_copy(tp_flatten(edge, .start_dim = -2), -1, flat, numbers), edge);
     tp_tensor *factor = tp_matmul(d->a, filled);
-    return tp_matmul(factor, turned(factor));
+    return tp_matmul(factor, transposed(factor));
 }
 /* PyTorch draws what is positive definite once more, and so does this: a seed gives its numbers. */
 static tp_tensor *wishart_draw(tp_distribution *d, tp_ints draws, tp_generator *g) {
@@ -183,8 +183,8 @@ tp_distribution *tp_distribution_low_rank_multivariate_normal(tp_tensor *loc, tp
     tp_distribution *d = NULL;
     TP_SCOPE {
         tp_tensor *row = tp_zeros_like(tp_select(cov_factor, -1, 0));
-        tp_tensor *place = tp_add(tp_add(loc, row), tp_zeros_like(cov_diag));
-        d = place ? tpi_distribution_new(&low_rank, place, cov_factor) : NULL;
+        tp_tensor *expanded_loc = tp_add(tp_add(loc, row), tp_zeros_like(cov_diag));
+        d = expanded_loc ? tpi_distribution_new(&low_rank, expanded_loc, cov_factor) : NULL;
         if (d) d->c = tp_retain(cov_diag);
     }
     return d;
@@ -210,6 +210,7 @@ tp_distribution *tp_distribution_wishart(tp_tensor *df, tp_tensor *covariance_ma
     return d;
 }
 tp_distribution *tp_distribution_lkj_cholesky(int64_t dim, tp_tensor *concentration) {
+    if (TPI_ENDED(concentration, "a tensor")) return NULL;
     if (dim < 2 || dim > INT32_MAX)
         return tpi_fail(TP_ERR_VALUE, "tp_distribution_lkj_cholesky: argument 'dim': expected 2 or more, got %lld",
                         (long long)dim);

@@ -28,7 +28,7 @@ static tp_value source(const tp_module *m, int i) {
 }
 
 /* Values by position first, then by name, as an operator's arguments. */
-static bool place_inputs(const tp_module *m, int64_t nargs, const tp_value *args, tp_value *into) {
+static bool order_inputs(const tp_module *m, int64_t nargs, const tp_value *args, tp_value *into) {
     const tpi_layer *l = m->layer;
     for (int i = 0; i < l->inputs; i++) into[i] = tp_value_none();
     for (int64_t i = 0; i < nargs; i++) {
@@ -52,7 +52,7 @@ static bool place_inputs(const tp_module *m, int64_t nargs, const tp_value *args
 static bool forward_operator(tp_module *m, int64_t nargs, const tp_value *args, tp_value *results) {
     const tpi_layer *l = m->layer;
     tp_value all[TPI_MAX_SOURCES + 8];
-    if (!place_inputs(m, nargs, args, all)) return false;
+    if (!order_inputs(m, nargs, args, all)) return false;
     for (int i = 0; l->sources[i]; i++) all[l->inputs + i] = source(m, i);
     if (l->forward->invoke_inplace && tpi_get_bool(m, "inplace")) return l->forward->invoke_inplace(all, results);
     return l->forward->invoke(all, results);
@@ -111,6 +111,7 @@ tp_tensor *tpi_forward_tensor(tp_module *m, tp_tensor *input) {
 }
 
 bool tp_forward_values(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
+    if (tpi_debugging && tpi_ended(m, "tp_forward", "m", "a module")) return false;
     if (!TPI_LIST_GIVEN(args, nargs) || !TPI_LIST_GIVEN(results, nresults)) return false;
     if (!tpi_forward(m, nargs, args, nresults, results)) return false;
     bool fine = true;
@@ -123,6 +124,7 @@ bool tp_forward_values(tp_module *m, int64_t nargs, const tp_value *args, int64_
 }
 
 tp_tensor *tp_forward_one(tp_module *m, int64_t nargs, const tp_value *args) {
+    if (tpi_debugging && tpi_ended(m, "tp_forward", "m", "a module")) return NULL;
     tp_value result;
     return tp_forward_values(m, nargs, args, 1, &result) && result.kind == TP_K_TENSOR ? result.as.tensor : NULL;
 }

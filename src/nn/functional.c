@@ -1,4 +1,4 @@
-/* See functional.h. */
+/* Calls of modules and losses with parameters that the caller gives (taper/functional.h). */
 #include "autograd/glue.h"
 #include "base/memory.h"
 #include "nn/layer.h"
@@ -27,6 +27,7 @@ static tpi_module_slot *slot_at(tp_module *m, const char *path) {
 
 tp_tensor *tp_functional_call(tp_module *m, int64_t n, const char *const *names, tp_tensor *const *tensors,
                               tp_tensor *input) {
+    if (TPI_ENDED(input, "a tensor")) return NULL;
     if (!TPI_HANDLE_GIVEN(m, "a module") || !TPI_LIST_GIVEN(names, n) || !TPI_LIST_GIVEN(tensors, n)) return NULL;
     tpi_module_slot **slots = tpi_malloc((size_t)(n + 1) * sizeof *slots);
     tp_tensor **before = tpi_malloc((size_t)(n + 1) * sizeof *before), *made = NULL;

@@ -86,7 +86,7 @@ static bool stopped(const tp_module *m, const char *what) {
 /* ---- before and after ---- */
 /* values holds a reference to each of its tensors. Those that the hook exchanged are the new ones', out of its scope.
  */
-static void take_over(int64_t n, tp_value *values, const tp_value *before) {
+static void keep_names(int64_t n, tp_value *values, const tp_value *before) {
     for (int64_t i = 0; i < n; i++) {
         if (!values[i].name) values[i].name = before[i].name; /* an argument that was given by name stays it */
         const bool same = before[i].kind == TP_K_TENSOR && values[i].kind == TP_K_TENSOR &&
@@ -129,7 +129,7 @@ static bool run(tp_module *m, hook_kind kind, int64_t nargs, tp_value *args, int
         if (n) memcpy(old, changing, sizeof *old * (size_t)n);
         TP_SCOPE {
             fine = call(m, &h, nargs, args, nresults, results) && tp_ok();
-            take_over(n, changing, old);
+            keep_names(n, changing, old);
         }
     }
     tpi_mfree(old);

@@ -8,13 +8,17 @@
 /* ---- text that grows; the first failure stays and makes the rest nothing ---- */
 typedef struct tpi_text {
     char *s;
-    size_t n, room;
+    size_t n, capacity;
     bool failed;
 } tpi_text;
 void tpi_text_add(tpi_text *t, const char *s);
 void tpi_text_value(tpi_text *t, tp_value v, bool quoted); /* as Python prints it; a text in quotes if asked */
 
 /* ---- a kind of layer: one row per constructor ---- */
+enum {                                   /* the words of stanzas' `facts` lines */
+       TPI_LAYER_RUNNING_STATISTICS = 1, /* it has running_mean, running_var and momentum */
+       TPI_LAYER_WEIGHT_LIST = 2         /* its forward hands on all its weights as one list */
+};
 typedef struct tpi_layer {
     const char *name;           /* "Conv2d" */
     const tp_operator *forward; /* inputs first, then what `sources` names; NULL: call */
@@ -24,6 +28,8 @@ typedef struct tpi_layer {
     void (*repr)(tp_module *m, tpi_text *t);
     bool (*reset)(tp_module *m);
     uint32_t dims; /* bit d: inputs may have d dims; 0: the stanza does not say */
+    uint32_t facts;
+    tp_module *(*quantize)(const tp_module *m); /* a module with the same weights in eight bits; NULL: there is none */
 } tpi_layer;
 
 enum { TPI_MAX_SOURCES = 24 };

@@ -3,6 +3,7 @@
 #include "nn/layer.h"
 #include "autograd/glue.h"
 #include "base/memory.h"
+#include "tensor/same_device.h"
 #include "tpi_ops.h"
 
 tp_module *tpi_module_of(const tpi_layer *layer) {
@@ -377,7 +378,6 @@ static bool convert(tp_tensor *t, tp_dtype dtype, tp_device device) {
     }
     return fine;
 }
-static bool same_device(tp_device a, tp_device b) { return a.type == b.type && a.index == b.index; }
 
 bool tp_module_to(tp_module *m, tp_dtype dtype) {
     TPI_STOP_ON_ERROR(false);
@@ -403,7 +403,7 @@ bool tp_module_to_device(tp_module *m, tp_device device) {
                           device.type);
     for (int64_t i = 0; i < m->nslots; i++) {
         tp_tensor *t = m->slots[i].tensor;
-        bool stays = !t || m->slots[i].kind == TPI_COMPUTED || same_device(tpi_device(t), device);
+        bool stays = !t || m->slots[i].kind == TPI_COMPUTED || tpi_same_device(tpi_device(t), device);
         if (!stays && !convert(t, (tp_dtype)t->dtype, device)) return false;
     }
     for (int64_t i = 0; i < m->nchildren; i++)

@@ -3,7 +3,6 @@
 #include "nn/parametrize.h"
 #include "autograd/glue.h"
 #include "base/memory.h"
-#include "tpi_layers.h"
 #include <taper/ops.h>
 
 /* ---- slots by a name and an ending ---- */
@@ -42,7 +41,7 @@ tpi_parametrization *tpi_parametrization_of(const tp_module *m, const char *name
 }
 
 tp_tensor *tpi_parameter_to_compute(tp_module *m, const char *name) {
-    if (m->layer && m->layer->call == tpi_forward_recurrent)
+    if (m->layer && (m->layer->facts & TPI_LAYER_WEIGHT_LIST))
         return tpi_fail(TP_ERR_VALUE, "%s takes all its weights in a row: they cannot be parametrized", m->name);
     tpi_module_slot *slot = tpi_find_module_slot(m, name);
     if (slot && slot->kind == TPI_COMPUTED)
@@ -147,7 +146,7 @@ bool tp_spectral_norm(tp_module *m, const char *name, int64_t iterations, double
                           (long long)iterations);
     tp_tensor *weight = tpi_parameter_to_compute(m, name);
     if (!weight) return false;
-    const int64_t at = dim != TP_NONE ? dim : strstr(m->name, "ConvTranspose") != NULL;
+    const int64_t at = dim != TP_NONE ? dim : tpi_get_bool(m, "transposed");
     bool fine = false;
     TP_SCOPE {
         tp_tensor *ends[2] = {NULL, NULL};

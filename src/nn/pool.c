@@ -24,7 +24,7 @@ static bool window_of(tp_module *m, int64_t nargs, const tp_value *args, int64_t
     return true;
 }
 
-static bool give(tp_tensor *out, tp_tensor **both, bool fine, tp_value *results) {
+static bool set_results(tp_tensor *out, tp_tensor **both, bool fine, tp_value *results) {
     if (both) {
         if (fine) {
             results[0] = tp_value_tensor(both[0]);
@@ -36,19 +36,19 @@ static bool give(tp_tensor *out, tp_tensor **both, bool fine, tp_value *results)
     return out != NULL;
 }
 
-#define MAX_POOL(n)                                                                                                  \
-    bool tpi_forward_max_pool##n##d(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults,             \
-                                    tp_value *results) {                                                             \
-        window w;                                                                                                    \
-        tp_tensor *both[2] = {NULL, NULL};                                                                           \
-        if (!window_of(m, nargs, args, nresults, &w)) return false;                                                  \
-        if (w.indices)                                                                                               \
-            return give(NULL, both,                                                                                  \
-                        tpo_max_pool##n##d_with_indices(w.input, w.kernel, w.stride, w.padding, w.dilation,          \
-                                                        w.ceil_mode, both),                                          \
-                        results);                                                                                    \
-        return give(tpo_max_pool##n##d(w.input, w.kernel, w.stride, w.padding, w.dilation, w.ceil_mode), NULL, true, \
-                    results);                                                                                        \
+#define MAX_POOL(n)                                                                                                   \
+    bool tpi_forward_max_pool##n##d(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults,              \
+                                    tp_value *results) {                                                              \
+        window w;                                                                                                     \
+        tp_tensor *both[2] = {NULL, NULL};                                                                            \
+        if (!window_of(m, nargs, args, nresults, &w)) return false;                                                   \
+        if (w.indices)                                                                                                \
+            return set_results(NULL, both,                                                                            \
+                               tpo_max_pool##n##d_with_indices(w.input, w.kernel, w.stride, w.padding, w.dilation,    \
+                                                               w.ceil_mode, both),                                    \
+                               results);                                                                              \
+        return set_results(tpo_max_pool##n##d(w.input, w.kernel, w.stride, w.padding, w.dilation, w.ceil_mode), NULL, \
+                           true, results);                                                                            \
     }
 MAX_POOL(1)
 MAX_POOL(2)

@@ -3,6 +3,7 @@
 #include "autograd/glue.h"
 #include "base/memory.h"
 #include "nn/layer.h"
+#include "tpi_layers.h"
 #include <math.h>
 #include <stdio.h>
 #include <taper/ops.h>
@@ -113,8 +114,6 @@ static bool forward(tp_module *m, int64_t nargs, const tp_value *args, int64_t n
 }
 static const tpi_layer quantized = {.name = "DynamicQuantizedLinear", .call = forward};
 
-static bool is_linear(const tp_module *m) { return m->layer && !strcmp(m->layer->name, "Linear"); }
-
 /* A weight in eight bits, symmetric about zero, and its scale, as buffers of m. */
 static bool hold_weight(tp_module *m, const char *name, const char *scale_name, tp_tensor *weight) {
     tp_tensor *floats = tp_to(tp_detach(weight), .dtype = TP_FLOAT32);
@@ -125,11 +124,7 @@ static bool hold_weight(tp_module *m, const char *name, const char *scale_name, 
            tp_module_add_buffer(m, scale_name, kept, true);
 }
 
-tp_module *tp_quantized_linear(const tp_module *linear) {
-    if (!TPI_HANDLE_GIVEN(linear, "a module")) return NULL;
-    if (!is_linear(linear))
-        return tpi_fail(TP_ERR_TYPE, "tp_quantized_linear: argument 'linear': expected a Linear, got a %s",
-                        tp_module_name(linear));
+tp_module *tpi_quantize_linear(const tp_module *linear) {
     tp_module *from = (tp_module *)(uintptr_t)linear, *m = tpi_module_of(&quantized);
     bool fine = m != NULL;
     TP_SCOPE {
@@ -140,6 +135,14 @@ tp_module *tp_quantized_linear(const tp_module *linear) {
     if (fine && tp_ok()) return m;
     tp_module_release(m);
     return NULL;
+}
+
+tp_module *tp_quantized_linear(const tp_module *linear) {
+    if (!TPI_HANDLE_GIVEN(linear, "a module")) return NULL;
+    if (!linear->layer || linear->layer->quantize != tpi_quantize_linear)
+        return tpi_fail(TP_ERR_TYPE, "tp_quantized_linear: argument 'linear': expected a Linear, got a %s",
+                        tp_module_name(linear));
+    return tpi_quantize_linear(linear);
 }
 
 /* ---- Recurrent layers ---- */
@@ -182,20 +185,7 @@ static bool forward_recurrent(tp_module *m, int64_t nargs, const tp_value *args,
 static const tpi_layer quantized_lstm = {.name = "DynamicQuantizedLSTM", .call = forward_recurrent};
 static const tpi_layer quantized_gru = {.name = "DynamicQuantizedGRU", .call = forward_recurrent};
 
-/* The table for such a layer in eight bits; NULL: it is no LSTM and no GRU. */
-static const tpi_layer *quantized_form(const tp_module *m) {
-    if (!m->layer || !m->layer->call) return NULL;
-    if (!strcmp(m->layer->name, "LSTM")) return &quantized_lstm;
-    return !strcmp(m->layer->name, "GRU") ? &quantized_gru : NULL;
-}
-
-tp_module *tp_quantized_recurrent(const tp_module *recurrent) {
-    if (!TPI_HANDLE_GIVEN(recurrent, "a module")) return NULL;
-    const tpi_layer *form = quantized_form(recurrent);
-    if (!form)
-        return tpi_fail(TP_ERR_TYPE,
-                        "tp_quantized_recurrent: argument 'recurrent': expected an LSTM or a GRU, got a %s",
-                        tp_module_name(recurrent));
+static tp_module *quantize_recurrent(const tp_module *recurrent, const tpi_layer *form) {
     tp_module *m = tpi_module_of(form);
     if (!m) return NULL;
     m->context = (void *)(uintptr_t)recurrent->layer;
@@ -219,14 +209,27 @@ tp_module *tp_quantized_recurrent(const tp_module *recurrent) {
     return NULL;
 }
 
+tp_module *tpi_quantize_lstm(const tp_module *m) { return quantize_recurrent(m, &quantized_lstm); }
+tp_module *tpi_quantize_gru(const tp_module *m) { return quantize_recurrent(m, &quantized_gru); }
+
+tp_module *tp_quantized_recurrent(const tp_module *recurrent) {
+    if (!TPI_HANDLE_GIVEN(recurrent, "a module")) return NULL;
+    const tpi_layer *l = recurrent->layer;
+    if (!l || !l->quantize || !(l->facts & TPI_LAYER_WEIGHT_LIST))
+        return tpi_fail(TP_ERR_TYPE,
+                        "tp_quantized_recurrent: argument 'recurrent': expected an LSTM or a GRU, got a %s",
+                        tp_module_name(recurrent));
+    return l->quantize(recurrent);
+}
+
 int64_t tp_quantize_dynamic(tp_module *m) {
     if (!TPI_HANDLE_GIVEN(m, "a module")) return -1;
     int64_t done = 0;
     for (int64_t i = 0; i < m->nchildren; i++) {
         tp_module *child = m->children[i].module;
         int64_t below = 0;
-        if (is_linear(child) || quantized_form(child)) {
-            tp_module *made = is_linear(child) ? tp_quantized_linear(child) : tp_quantized_recurrent(child);
+        if (child->layer && child->layer->quantize) {
+            tp_module *made = child->layer->quantize(child);
             if (!made || !tp_module_add(m, m->children[i].name, made)) return -1;
             below = 1;
         } else {

@@ -1,15 +1,46 @@
 /* Recurrent layers. Weights are named as PyTorch's: weight_ih_l0, weight_hh_l0, bias_ih_l0, ..., weight_ih_l0_reverse,
  * .... A call takes the input and maybe states (h_0, for an LSTM also c_0), and gives the output and the last states,
  * or the output alone where one result is asked for. */
-#include "nn/layer.h"
+#include "nn/recurrent.h"
 #include "autograd/glue.h"
 #include "base/memory.h"
+#include "nn/layer.h"
 #include "tpi_layers.h"
 #include "tpi_ops.h"
 #include <math.h>
 #include <stdio.h>
 
-static int gates_of(const char *mode) { return !strcmp(mode, "LSTM") ? 4 : !strcmp(mode, "GRU") ? 3 : 1; }
+/* ---- The modes ---- */
+static bool run_lstm(const tpi_recurrent_call *c, tp_tensor **out) {
+    tp_tensors states = {(tp_tensor **)(uintptr_t)c->states, 2};
+    return c->batch_sizes ? tpo_lstm_data(c->x, c->batch_sizes, states, c->weights, c->bias, c->layers, c->dropout,
+                                          c->training, c->bidirectional, out)
+                          : tpo_lstm(c->x, states, c->weights, c->bias, c->layers, c->dropout, c->training,
+                                     c->bidirectional, c->batch_first, out);
+}
+#define ONE_STATE(op)                                                                                                 \
+    static bool run_##op(const tpi_recurrent_call *c, tp_tensor **out) {                                              \
+        return c->batch_sizes ? tpo_##op##_data(c->x, c->batch_sizes, c->states[0], c->weights, c->bias, c->layers,   \
+                                                c->dropout, c->training, c->bidirectional, out)                       \
+                              : tpo_##op(c->x, c->states[0], c->weights, c->bias, c->layers, c->dropout, c->training, \
+                                         c->bidirectional, c->batch_first, out);                                      \
+    }
+ONE_STATE(gru)
+ONE_STATE(rnn_tanh)
+ONE_STATE(rnn_relu)
+
+static const tpi_recurrent_mode modes[] = {{"LSTM", 4, 2, run_lstm},
+                                           {"GRU", 3, 1, run_gru},
+                                           {"RNN_TANH", 1, 1, run_rnn_tanh},
+                                           {"RNN_RELU", 1, 1, run_rnn_relu}};
+
+const tpi_recurrent_mode *tpi_find_recurrent_mode(const char *name) {
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (!strcmp(modes[i].name, name)) return &modes[i];
+    return tpi_fail(TP_ERR_VALUE, "Unrecognized RNN mode: %s", name);
+}
+
+/* ---- Building ---- */
 
 static bool make_weight(tp_module *m, const char *kind, int64_t layer, bool reverse, tp_ints shape, tp_dtype dtype,
                         tp_device device) {
@@ -38,6 +69,8 @@ bool tpi_build_recurrent(tp_module *m, const char *mode, int64_t input_size, int
     if (proj_size < 0)
         return tpi_refuse(TP_ERR_VALUE, "proj_size should be a positive integer or zero to disable projections");
     if (proj_size >= hidden_size) return tpi_refuse(TP_ERR_VALUE, "proj_size has to be smaller than hidden_size");
+    const tpi_recurrent_mode *found = tpi_find_recurrent_mode(mode);
+    if (!found) return false;
     const struct {
         const char *name;
         tp_value value;
@@ -52,7 +85,7 @@ bool tpi_build_recurrent(tp_module *m, const char *mode, int64_t input_size, int
                       {"proj_size", tp_value_int(proj_size)}};
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
         if (!tpi_module_set(m, attributes[i].name, attributes[i].value)) return false;
-    int64_t gates = tpi_size_times(gates_of(mode), hidden_size), out = proj_size ? proj_size : hidden_size;
+    int64_t gates = tpi_size_times(found->gates, hidden_size), out = proj_size ? proj_size : hidden_size;
     for (int64_t layer = 0; layer < num_layers; layer++)
         for (int reverse = 0; reverse <= bidirectional; reverse++) {
             int64_t width = layer ? tpi_size_times(out, bidirectional ? 2 : 1) : input_size;
@@ -84,7 +117,7 @@ static tp_tensor *with_batch(tp_tensor *t, bool batched, int64_t dim) {
 }
 
 /* Given states, checked, or zeros. */
-static bool take_states(int64_t nargs, const tp_value *args, const tp_tensor *input, bool batched, int64_t dim,
+static bool read_states(int64_t nargs, const tp_value *args, const tp_tensor *input, bool batched, int64_t dim,
                         const int64_t (*shape)[3], int ndim, states *s) {
     for (int i = 0; i < s->n; i++) {
         tp_ints wanted = tp_ints_view(shape[i], ndim);
@@ -107,7 +140,7 @@ static bool take_states(int64_t nargs, const tp_value *args, const tp_tensor *in
 
 /* Hands the first `wanted` of n owned results to the caller, without the batch dim that was added, and releases the
  * rest. */
-static bool give(tp_tensor **out, int n, int64_t wanted, bool batched, const int64_t *dims, tp_value *results) {
+static bool set_results(tp_tensor **out, int n, int64_t wanted, bool batched, const int64_t *dims, tp_value *results) {
     bool fine = true;
     for (int i = 0; i < n; i++) {
         if (!batched && out[i] && i < wanted) {
@@ -139,11 +172,21 @@ static bool check_call(int64_t nargs, const tp_value *args, int64_t nresults, in
     return true;
 }
 
+tpi_recurrent_call tpi_recurrent_call_of(const tp_module *m, tp_tensor *x, tp_tensors weights) {
+    return (tpi_recurrent_call){.x = x,
+                                .weights = weights,
+                                .bias = tpi_get_bool(m, "bias"),
+                                .training = m->training,
+                                .bidirectional = tpi_get_bool(m, "bidirectional"),
+                                .layers = tpi_get_int(m, "num_layers"),
+                                .dropout = tpi_get_float(m, "dropout")};
+}
+
 bool tpi_forward_recurrent(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
-    const char *mode = tpi_get_string(m, "mode");
-    bool lstm = !strcmp(mode, "LSTM"), batch_first = tpi_get_bool(m, "batch_first"),
-         bidirectional = tpi_get_bool(m, "bidirectional");
-    states s = {{NULL, NULL}, lstm ? 2 : 1};
+    const tpi_recurrent_mode *mode = tpi_find_recurrent_mode(tpi_get_string(m, "mode"));
+    if (!mode) return false;
+    bool batch_first = tpi_get_bool(m, "batch_first"), bidirectional = tpi_get_bool(m, "bidirectional");
+    states s = {{NULL, NULL}, mode->states};
     if (!check_call(nargs, args, nresults, s.n, 1, m)) return false;
     tp_tensor *input = args[0].as.tensor;
     if (input->ndim != 2 && input->ndim != 3)
@@ -158,55 +201,68 @@ bool tpi_forward_recurrent(tp_module *m, int64_t nargs, const tp_value *args, in
         for (int64_t i = 0; i < m->nslots; i++) weights.v[i] = m->slots[i].tensor;
         int64_t rows = layers * (bidirectional ? 2 : 1), batch = tp_size(x, batch_first ? 0 : 1);
         const int64_t shapes[2][3] = {{rows, batch, projected ? projected : hidden}, {rows, batch, hidden}};
-        fine = take_states(nargs, args, x, batched, 1, shapes, 3, &s);
+        fine = read_states(nargs, args, x, batched, 1, shapes, 3, &s);
     }
-    bool bias = tpi_get_bool(m, "bias");
-    double dropout = tpi_get_float(m, "dropout");
-    if (!fine) {
-    } else if (lstm)
-        fine = tpo_lstm(x, (tp_tensors){s.v, 2}, weights, bias, layers, dropout, m->training, bidirectional,
-                        batch_first, out);
-    else if (!strcmp(mode, "GRU"))
-        fine = tpo_gru(x, s.v[0], weights, bias, layers, dropout, m->training, bidirectional, batch_first, out);
-    else if (!strcmp(mode, "RNN_TANH"))
-        fine = tpo_rnn_tanh(x, s.v[0], weights, bias, layers, dropout, m->training, bidirectional, batch_first, out);
-    else
-        fine = tpo_rnn_relu(x, s.v[0], weights, bias, layers, dropout, m->training, bidirectional, batch_first, out);
+    if (fine) {
+        tpi_recurrent_call call = tpi_recurrent_call_of(m, x, weights);
+        call.states[0] = s.v[0];
+        call.states[1] = s.v[1];
+        call.batch_first = batch_first;
+        fine = mode->run(&call, out);
+    }
     tp_release(x);
     drop_states(&s);
     tpi_mfree(weights.v);
-    return fine && give(out, s.n + 1, nresults, batched, (const int64_t[]){batch_first ? 0 : 1, 1, 1}, results);
+    return fine && set_results(out, s.n + 1, nresults, batched, (const int64_t[]){batch_first ? 0 : 1, 1, 1}, results);
 }
 
-bool tpi_forward_cell(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
-    bool lstm = !strcmp(m->layer->name, "LSTMCell");
-    states s = {{NULL, NULL}, lstm ? 2 : 1};
+/* ---- One step ---- */
+typedef bool (*cell_function)(tp_module *m, tp_tensor *x, states s, tp_tensor **out);
+
+static bool forward_cell(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results,
+                         int nstates, cell_function step) {
+    states s = {{NULL, NULL}, nstates};
     if (!check_call(nargs, args, nresults, s.n, 0, m)) return false;
     tp_tensor *input = args[0].as.tensor, *out[2] = {NULL, NULL};
     if (input->ndim != 1 && input->ndim != 2)
         return tpi_refuse(TP_ERR_VALUE, "Expected input to be 1D or 2D, got %dD instead", input->ndim);
-    bool batched = input->ndim == 2, fine;
-    tp_tensor *x = with_batch(input, batched, 0), *w_ih = tpi_get_tensor(m, "weight_ih"),
-              *w_hh = tpi_get_tensor(m, "weight_hh"), *b_ih = tpi_get_tensor(m, "bias_ih"),
-              *b_hh = tpi_get_tensor(m, "bias_hh");
+    bool batched = input->ndim == 2;
+    tp_tensor *x = with_batch(input, batched, 0);
     int64_t hidden = tpi_get_int(m, "hidden_size");
     const int64_t shapes[2][3] = {{x ? tp_size(x, 0) : 0, hidden}, {x ? tp_size(x, 0) : 0, hidden}};
-    fine = x && take_states(nargs, args, x, batched, 0, shapes, 2, &s);
-    if (fine && lstm)
-        fine = tpo_lstm_cell(x, (tp_tensors){s.v, 2}, w_ih, w_hh, b_ih, b_hh, out);
-    else if (fine) {
-        const char *kind = tpi_get_string(m, "nonlinearity");
-        if (!kind)
-            out[0] = tpo_gru_cell(x, s.v[0], w_ih, w_hh, b_ih, b_hh);
-        else if (!strcmp(kind, "tanh"))
-            out[0] = tpo_rnn_tanh_cell(x, s.v[0], w_ih, w_hh, b_ih, b_hh);
-        else if (!strcmp(kind, "relu"))
-            out[0] = tpo_rnn_relu_cell(x, s.v[0], w_ih, w_hh, b_ih, b_hh);
-        else
-            tpi_fail(TP_ERR_RUNTIME, "Unknown nonlinearity: %s", kind);
-        fine = out[0] != NULL;
-    }
+    bool fine = x && read_states(nargs, args, x, batched, 0, shapes, 2, &s) && step(m, x, s, out);
     tp_release(x);
     drop_states(&s);
-    return fine && give(out, s.n, nresults, batched, (const int64_t[]){0, 0}, results);
+    return fine && set_results(out, s.n, nresults, batched, (const int64_t[]){0, 0}, results);
+}
+
+#define WEIGHTS(m)                                                                                \
+    tpi_get_tensor(m, "weight_ih"), tpi_get_tensor(m, "weight_hh"), tpi_get_tensor(m, "bias_ih"), \
+        tpi_get_tensor(m, "bias_hh")
+
+static bool lstm_step(tp_module *m, tp_tensor *x, states s, tp_tensor **out) {
+    return tpo_lstm_cell(x, (tp_tensors){s.v, 2}, WEIGHTS(m), out);
+}
+static bool gru_step(tp_module *m, tp_tensor *x, states s, tp_tensor **out) {
+    return (out[0] = tpo_gru_cell(x, s.v[0], WEIGHTS(m)));
+}
+static bool rnn_step(tp_module *m, tp_tensor *x, states s, tp_tensor **out) {
+    const char *kind = tpi_get_string(m, "nonlinearity");
+    if (!strcmp(kind, "tanh"))
+        out[0] = tpo_rnn_tanh_cell(x, s.v[0], WEIGHTS(m));
+    else if (!strcmp(kind, "relu"))
+        out[0] = tpo_rnn_relu_cell(x, s.v[0], WEIGHTS(m));
+    else
+        tpi_fail(TP_ERR_RUNTIME, "Unknown nonlinearity: %s", kind);
+    return out[0];
+}
+
+bool tpi_forward_lstm_cell(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
+    return forward_cell(m, nargs, args, nresults, results, 2, lstm_step);
+}
+bool tpi_forward_gru_cell(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
+    return forward_cell(m, nargs, args, nresults, results, 1, gru_step);
+}
+bool tpi_forward_rnn_cell(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
+    return forward_cell(m, nargs, args, nresults, results, 1, rnn_step);
 }

@@ -7,15 +7,15 @@
 
 static void add_n(tpi_text *t, const char *s, size_t n) {
     if (t->failed) return;
-    if (t->n + n + 1 > t->room) {
-        size_t room = (t->n + n + 1) * 2;
-        char *more = tpi_realloc(t->s, room);
+    if (t->n + n + 1 > t->capacity) {
+        size_t capacity = (t->n + n + 1) * 2;
+        char *more = tpi_realloc(t->s, capacity);
         if (!more) {
             t->failed = true;
             return;
         }
         t->s = more;
-        t->room = room;
+        t->capacity = capacity;
     }
     memcpy(t->s + t->n, s, n);
     t->n += n;

@@ -3,6 +3,7 @@
 #include "autograd/glue.h"
 #include "base/memory.h"
 #include "nn/layer.h"
+#include "nn/recurrent.h"
 #include "tensor/check_arguments.h"
 #include <taper/ops.h>
 #include <taper/sequence.h>
@@ -30,12 +31,12 @@ static tp_tensor *index_of(int64_t *numbers, int64_t n, tp_device device) {
 }
 
 /* The shape of t with its first `dropped` dims replaced by a and, if it is not negative, b. */
-static tp_ints shape_with(const tp_tensor *t, int dropped, int64_t a, int64_t b, int64_t *room) {
+static tp_ints shape_with(const tp_tensor *t, int dropped, int64_t a, int64_t b, int64_t *buffer) {
     int64_t n = 0;
-    room[n++] = a;
-    if (b >= 0) room[n++] = b;
-    for (int d = dropped; d < t->ndim; d++) room[n++] = t->shape[d];
-    return tp_ints_view(room, n);
+    buffer[n++] = a;
+    if (b >= 0) buffer[n++] = b;
+    for (int d = dropped; d < t->ndim; d++) buffer[n++] = t->shape[d];
+    return tp_ints_view(buffer, n);
 }
 
 /* Whole numbers of a one-dimensional tensor, wherever it is; freed by the caller. */
@@ -55,7 +56,7 @@ static int64_t *numbers_of(tp_tensor *t, const char *function, const char *argum
 tp_tensor *tp_pad_sequence(tp_tensors sequences, bool batch_first, double padding_value) {
     if (!TPI_TENSORS_GIVEN(sequences)) return NULL;
     if (!sequences.n) return tpi_fail(TP_ERR_RUNTIME, "tp_pad_sequence: received an empty list of sequences");
-    int64_t longest = 0, room[TP_MAX_DIMS + 2];
+    int64_t longest = 0, buffer[TP_MAX_DIMS + 2];
     for (int64_t i = 0; i < sequences.n; i++) {
         if (!tpi_is_tensor(sequences.v[i], "sequences")) return NULL;
         if (!sequences.v[i]->ndim)
@@ -67,7 +68,7 @@ tp_tensor *tp_pad_sequence(tp_tensors sequences, bool batch_first, double paddin
     TP_SCOPE {
         for (int64_t i = 0; i < sequences.n; i++) {
             tp_tensor *s = sequences.v[i];
-            tp_tensor *filler = tp_full(shape_with(s, 1, longest - s->shape[0], -1, room), padding_value,
+            tp_tensor *filler = tp_full(shape_with(s, 1, longest - s->shape[0], -1, buffer), padding_value,
                                         .dtype = (tp_dtype)s->dtype, .device = tpi_device(s));
             padded[i] = tp_cat(TP_LIST(s, filler));
         }
@@ -147,11 +148,11 @@ tp_packed tp_pack_padded_sequence(tp_tensor *input, tp_tensor *lengths, bool bat
         }
         if (batch_first) by_step = tp_transpose(by_step, 0, 1);
         int64_t *steps = by_step ? numbers_of(lengths, __func__, "lengths") : NULL, *rows, *counts, nrows;
-        int64_t room[TP_MAX_DIMS + 2];
+        int64_t buffer[TP_MAX_DIMS + 2];
         if (steps && lengths_fit(steps, lengths->numel, by_step->shape[1], by_step->shape[0]) &&
             plan(steps, by_step->shape[1], &rows, &nrows, &counts)) {
             tp_tensor *flat =
-                tp_reshape(by_step, shape_with(by_step, 2, by_step->shape[0] * by_step->shape[1], -1, room));
+                tp_reshape(by_step, shape_with(by_step, 2, by_step->shape[0] * by_step->shape[1], -1, buffer));
             p.data = tp_index_select(flat, 0, index_of(rows, nrows, tpi_device(input)));
             p.batch_sizes = index_of(counts, steps[0], (tp_device){TP_CPU, 0});
             p.sorted_indices = order;
@@ -177,7 +178,7 @@ tp_packed tp_pack_sequence(tp_tensors sequences, bool enforce_sorted) {
 }
 
 /* For each place of (steps, batch) its row in the packed data; the row behind the last is the padding. */
-static int64_t *places(const int64_t *counts, int64_t nsteps, int64_t steps, int64_t rows) {
+static int64_t *row_numbers(const int64_t *counts, int64_t nsteps, int64_t steps, int64_t rows) {
     const int64_t batch = counts[0];
     int64_t *at = tpi_malloc(sizeof *at * (size_t)(steps * batch + 1)), first = 0;
     for (int64_t t = 0; at && t < steps; t++) {
@@ -215,7 +216,7 @@ tp_tensor *tp_pad_packed_sequence(tp_packed p, bool batch_first, double padding_
     if (!tpi_is_tensor(p.data, "packed.data")) return NULL;
     tp_tensor *out = NULL, *steps_of = NULL;
     TP_SCOPE {
-        int64_t *counts = numbers_of(p.batch_sizes, __func__, "packed.batch_sizes"), room[TP_MAX_DIMS + 2];
+        int64_t *counts = numbers_of(p.batch_sizes, __func__, "packed.batch_sizes"), buffer[TP_MAX_DIMS + 2];
         const int64_t nsteps = counts ? p.batch_sizes->numel : 0,
                       steps = total_length == TP_NONE ? nsteps : total_length;
         if (counts && steps < nsteps)
@@ -224,12 +225,12 @@ tp_tensor *tp_pad_packed_sequence(tp_packed p, bool batch_first, double padding_
                      "steps, got %lld",
                      (long long)nsteps, (long long)steps);
         else if (counts && sound(p, counts, __func__)) {
-            tp_tensor *padding = tp_full(shape_with(p.data, 1, 1, -1, room), padding_value,
+            tp_tensor *padding = tp_full(shape_with(p.data, 1, 1, -1, buffer), padding_value,
                                          .dtype = (tp_dtype)p.data->dtype, .device = tpi_device(p.data));
             tp_tensor *at =
-                index_of(places(counts, nsteps, steps, p.data->shape[0]), steps * counts[0], tpi_device(p.data));
+                index_of(row_numbers(counts, nsteps, steps, p.data->shape[0]), steps * counts[0], tpi_device(p.data));
             out = tp_reshape(tp_index_select(tp_cat(TP_LIST(p.data, padding)), 0, at),
-                             shape_with(p.data, 1, steps, counts[0], room));
+                             shape_with(p.data, 1, steps, counts[0], buffer));
             steps_of = lengths_of(counts, nsteps);
             if (p.unsorted_indices) {
                 out = tp_index_select(out, 1, p.unsorted_indices);
@@ -252,34 +253,15 @@ static tp_tensor *state_for(const tp_module *m, tp_packed p, tp_tensor *given, i
     return tp_zeros(TP_INTS(rows, batch, size), .dtype = (tp_dtype)p.data->dtype, .device = tpi_device(p.data));
 }
 
-/* output, h_n and, of an LSTM, c_n. */
-static void run(const tp_module *m, const char *mode, tp_packed p, tp_tensor *h, tp_tensor *c, tp_tensors weights,
-                tp_tensor **out) {
-    const bool bias = tpi_get_bool(m, "bias"), both = tpi_get_bool(m, "bidirectional");
-    const int64_t layers = tpi_get_int(m, "num_layers");
-    const double dropout = tpi_get_float(m, "dropout");
-    if (!strcmp(mode, "LSTM")) {
-        tp_lstm_data_result r =
-            tp_lstm_data(p.data, p.batch_sizes, TP_LIST(h, c), weights, bias, layers, dropout, m->training, both);
-        out[0] = r.output;
-        out[1] = r.h_n;
-        out[2] = r.c_n;
-        return;
-    }
-    tp_gru_data_result r;
-    if (!strcmp(mode, "GRU"))
-        r = tp_gru_data(p.data, p.batch_sizes, h, weights, bias, layers, dropout, m->training, both);
-    else if (!strcmp(mode, "RNN_TANH")) {
-        tp_rnn_tanh_data_result t =
-            tp_rnn_tanh_data(p.data, p.batch_sizes, h, weights, bias, layers, dropout, m->training, both);
-        r = (tp_gru_data_result){t.output, t.h_n};
-    } else {
-        tp_rnn_relu_data_result t =
-            tp_rnn_relu_data(p.data, p.batch_sizes, h, weights, bias, layers, dropout, m->training, both);
-        r = (tp_gru_data_result){t.output, t.h_n};
-    }
-    out[0] = r.output;
-    out[1] = r.h_n;
+/* The output and the last states, in the open scope. */
+static void run(const tp_module *m, const tpi_recurrent_mode *mode, tp_packed p, tp_tensor *h, tp_tensor *c,
+                tp_tensors weights, tp_tensor **out) {
+    tpi_recurrent_call call = tpi_recurrent_call_of(m, p.data, weights);
+    call.batch_sizes = p.batch_sizes;
+    call.states[0] = h;
+    call.states[1] = c;
+    bool fine = mode->run(&call, out);
+    for (int i = 0; i <= mode->states; i++) out[i] = fine ? tpi_to_scope(out[i]) : NULL;
 }
 
 static bool good_packed(tp_packed p) {
@@ -290,6 +272,7 @@ static bool good_packed(tp_packed p) {
 
 tp_packed tp_forward_packed(tp_module *m, tp_packed packed, tp_tensor *h_0, tp_tensor *c_0, tp_tensor **h_n,
                             tp_tensor **c_n) {
+    if (TPI_ENDED(h_0, "a tensor") || TPI_ENDED(c_0, "a tensor")) return (tp_packed){0};
     if (h_n) *h_n = NULL;
     if (c_n) *c_n = NULL;
     if (!TPI_HANDLE_GIVEN(m, "a module") || !good_packed(packed)) return failed;
@@ -298,7 +281,9 @@ tp_packed tp_forward_packed(tp_module *m, tp_packed packed, tp_tensor *h_0, tp_t
         tpi_fail(TP_ERR_TYPE, "tp_forward_packed: argument 'm': expected an RNN, a GRU or an LSTM, got %s", m->name);
         return failed;
     }
-    const bool lstm = !strcmp(kind.as.string, "LSTM");
+    const tpi_recurrent_mode *mode = tpi_find_recurrent_mode(kind.as.string);
+    if (!mode) return failed;
+    const bool lstm = mode->states == 2;
     const int64_t hidden = tpi_get_int(m, "hidden_size"), projected = tpi_get_int(m, "proj_size");
     tp_packed result = failed;
     tp_tensors weights = {tpi_malloc(sizeof(tp_tensor *) * (size_t)(m->nslots + 1)), m->nslots};
@@ -308,8 +293,8 @@ tp_packed tp_forward_packed(tp_module *m, tp_packed packed, tp_tensor *h_0, tp_t
         tp_tensor *out[3] = {NULL, NULL, NULL};
         tp_tensor *h = state_for(m, packed, h_0, projected > 0 ? projected : hidden);
         tp_tensor *c = lstm ? state_for(m, packed, c_0, hidden) : NULL;
-        if (h && (c || !lstm)) run(m, kind.as.string, packed, h, c, weights, out);
-        for (int i = 1; packed.unsorted_indices && i < (lstm ? 3 : 2) && out[i]; i++)
+        if (h && (c || !lstm)) run(m, mode, packed, h, c, weights, out);
+        for (int i = 1; packed.unsorted_indices && i <= mode->states && out[i]; i++)
             out[i] = tp_index_select(out[i], 1, packed.unsorted_indices);
         if (out[0] && tp_ok()) {
             result = (tp_packed){tp_keep(out[0]), packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices};

@@ -103,6 +103,7 @@ tp_sparse *tp_sparse_from_coo(tp_tensor *indices, tp_tensor *values, tp_ints siz
 }
 
 tp_sparse *tp_sparse_from_csr(tp_tensor *crow, tp_tensor *col, tp_tensor *values, tp_ints size) {
+    if (TPI_ENDED(crow, "a tensor") || TPI_ENDED(col, "a tensor") || TPI_ENDED(values, "a tensor")) return NULL;
     if (!is_size(size, __func__, 2, 2) || !is_index(crow, __func__, "crow", 1) || !is_index(col, __func__, "col", 1) ||
         !is_values(values, __func__, col->numel) || !within(col, size.v[1], __func__, "col"))
         return NULL;
@@ -127,8 +128,8 @@ tp_sparse *tp_sparse_from_dense(tp_tensor *dense) {
     if (!tpi_is_tensor(dense, "dense") || !is_size(tp_shape(dense), __func__, 1, TP_MAX_DIMS)) return NULL;
     tp_sparse *made = NULL;
     TP_SCOPE {
-        tp_tensor *places = tp_nonzero(dense);
-        tp_tensor *indices = tp_contiguous(tp_transpose(places, 0, 1));
+        tp_tensor *nonzero = tp_nonzero(dense);
+        tp_tensor *indices = tp_contiguous(tp_transpose(nonzero, 0, 1));
         tp_tensor *values = tp_masked_select(dense, tp_ne(dense, 0));
         if (indices && values)
             made = sparse_new((tp_sparse){.values = values, .indices = indices, .coalesced = true}, tp_shape(dense));
@@ -167,17 +168,17 @@ static bool is_matrix(const tp_sparse *s, const char *function, const char *argu
 
 tp_sparse *tp_sparse_coalesced(const tp_sparse *s) {
     if (!given(s)) return NULL;
-    tp_sparse *places = tp_sparse_as_coo(s), *made = NULL;
-    if (!places || places->coalesced) return places;
+    tp_sparse *coo = tp_sparse_as_coo(s), *made = NULL;
+    if (!coo || coo->coalesced) return coo;
     TP_SCOPE {
-        tp_sparse_coalesce_result found = tp_sparse_coalesce(places->indices, size_of(places));
-        tp_tensor *column = tp_unsqueeze(places->values, 1);
+        tp_sparse_coalesce_result found = tp_sparse_coalesce(coo->indices, size_of(coo));
+        tp_tensor *column = tp_unsqueeze(coo->values, 1);
         tp_tensor *sums = tp_sparse_mm_rows(found.begins, found.order, NULL, column); /* of the values of each place */
         tp_tensor *values = tp_squeeze_dim(sums, 1);
         if (values)
             made = sparse_new((tp_sparse){.values = values, .indices = found.places, .coalesced = true}, size_of(s));
     }
-    tp_sparse_free(places);
+    tp_sparse_free(coo);
     return made;
 }
 
@@ -195,36 +196,35 @@ tp_sparse *tp_sparse_as_coo(const tp_sparse *s) {
 tp_sparse *tp_sparse_as_csr(const tp_sparse *s) {
     if (!is_matrix(s, __func__, "sparse")) return NULL;
     if (s->crow) return sparse_new(*s, size_of(s));
-    tp_sparse *places = tp_sparse_coalesced(s), *made = NULL;
-    if (!places) return NULL;
+    tp_sparse *coo = tp_sparse_coalesced(s), *made = NULL;
+    if (!coo) return NULL;
     TP_SCOPE {
-        tp_tensor *rows = tp_contiguous(tp_select(places->indices, 0, 0));
+        tp_tensor *rows = tp_contiguous(tp_select(coo->indices, 0, 0));
         tp_tensor *crow = tp__convert_indices_from_coo_to_csr(rows, s->size[0]);
-        tp_tensor *col = tp_contiguous(tp_select(places->indices, 0, 1));
+        tp_tensor *col = tp_contiguous(tp_select(coo->indices, 0, 1));
         if (crow && col)
-            made = sparse_new((tp_sparse){.values = places->values, .crow = crow, .col = col, .coalesced = true},
-                              size_of(s));
+            made =
+                sparse_new((tp_sparse){.values = coo->values, .crow = crow, .col = col, .coalesced = true}, size_of(s));
     }
-    tp_sparse_free(places);
+    tp_sparse_free(coo);
     return made;
 }
 
 tp_sparse *tp_sparse_transposed(const tp_sparse *s) {
     if (!is_matrix(s, __func__, "sparse")) return NULL;
-    tp_sparse *places = tp_sparse_as_coo(s), *made = NULL;
-    if (!places) return NULL;
+    tp_sparse *coo = tp_sparse_as_coo(s), *made = NULL;
+    if (!coo) return NULL;
     TP_SCOPE {
-        tp_tensor *indices = tp_flip(places->indices, TP_INTS(0));
+        tp_tensor *indices = tp_flip(coo->indices, TP_INTS(0));
         if (indices)
-            made =
-                sparse_new((tp_sparse){.values = places->values, .indices = indices}, TP_INTS(s->size[1], s->size[0]));
+            made = sparse_new((tp_sparse){.values = coo->values, .indices = indices}, TP_INTS(s->size[1], s->size[0]));
     }
-    tp_sparse_free(places);
+    tp_sparse_free(coo);
     return made;
 }
 
 /* Places as numbers of elements in row-major order. */
-static tp_tensor *flat_places(const tp_sparse *s) {
+static tp_tensor *flat_indices(const tp_sparse *s) {
     tp_tensor *flat = tp_to(tp_select(s->indices, 0, 0), .dtype = TP_INT64);
     for (int64_t d = 1; d < s->ndim; d++) flat = tp_add(tp_mul(flat, s->size[d]), tp_select(s->indices, 0, d));
     return flat;
@@ -232,17 +232,17 @@ static tp_tensor *flat_places(const tp_sparse *s) {
 
 tp_tensor *tp_sparse_to_dense(const tp_sparse *s) {
     if (!given(s)) return NULL;
-    tp_sparse *places = tp_sparse_as_coo(s);
-    if (!places) return NULL;
+    tp_sparse *coo = tp_sparse_as_coo(s);
+    if (!coo) return NULL;
     tp_tensor *dense = NULL;
     TP_SCOPE {
         int64_t numel = 1;
         for (int64_t d = 0; d < s->ndim; d++) numel *= s->size[d];
         tp_tensor *zeros =
             tp_zeros(TP_INTS(numel), .dtype = (tp_dtype)s->values->dtype, .device = tp_device_of(s->values));
-        dense = tp_keep(tp_reshape(tp_index_add(zeros, 0, flat_places(places), s->values), size_of(s)));
+        dense = tp_keep(tp_reshape(tp_index_add(zeros, 0, flat_indices(coo), s->values), size_of(s)));
     }
-    tp_sparse_free(places);
+    tp_sparse_free(coo);
     return dense;
 }
 

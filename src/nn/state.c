@@ -1,6 +1,7 @@
 /* A module's tensors by name, in PyTorch's order: a module's parameters, then its buffers, then its children. Loading
  * copies into them, or changes nothing and says everything that does not fit. */
 #include "nn/layer.h"
+#include "base/handle.h"
 #include "tensor/check_arguments.h"
 #include "autograd/glue.h"
 #include "base/memory.h"
@@ -59,12 +60,13 @@ tp_state tp_module_buffers(tp_module *m) { return named(TPI_HANDLE_GIVEN(m, "a m
 tp_state tp_module_state(tp_module *m) { return named(TPI_HANDLE_GIVEN(m, "a module") ? m : NULL, STATE); }
 
 void tp_state_free(tp_state all) {
+    if (tpi_debugging && tpi_ended(all.tensors, __func__, "named", "a state")) return;
     for (int64_t i = 0; i < all.n; i++) {
         tpi_mfree((char *)all.names[i]);
         tp_release(all.tensors[i]);
     }
-    tpi_mfree(all.names);
-    tpi_mfree(all.tensors);
+    tpi_handle_mfree(all.names);
+    tpi_handle_mfree(all.tensors);
 }
 
 /* ---- loading ---- */
@@ -90,13 +92,6 @@ static void list_absent(tpi_text *t, const char *head, int64_t n, const char *co
     if (!first) tpi_text_add(t, ". ");
 }
 
-static bool same_shape(const tp_tensor *a, const tp_tensor *b) {
-    if (a->ndim != b->ndim) return false;
-    for (int d = 0; d < a->ndim; d++)
-        if (tp_size(a, d) != tp_size(b, d)) return false;
-    return true;
-}
-
 static void list_mismatches(tpi_text *t, const tp_state *own, int64_t n, const char *const *names,
                             tp_tensor *const *tensors) {
     for (int64_t i = 0; i < own->n; i++) {
@@ -105,7 +100,7 @@ static void list_mismatches(tpi_text *t, const tp_state *own, int64_t n, const c
         if (!tensors[at]) {
             tpi_text_add(t, "\n\tNULL was given for ");
             tpi_text_add(t, own->names[i]);
-        } else if (!same_shape(own->tensors[i], tensors[at])) {
+        } else if (!tpi_same_shape(own->tensors[i], tensors[at])) {
             tpi_text_add(t, "\n\tsize mismatch for ");
             tpi_text_add(t, own->names[i]);
             tpi_text_add(t, ": copying a param with shape torch.Size(");
@@ -118,6 +113,7 @@ static void list_mismatches(tpi_text *t, const tp_state *own, int64_t n, const c
 }
 
 bool tp_module_load(tp_module *m, int64_t n, const char *const *names, tp_tensor *const *tensors, bool strict) {
+    if (TPI_ENDED(m, "a module")) return false;
     TPI_STOP_ON_ERROR(false);
     if (!TPI_LIST_GIVEN(names, n) || !TPI_LIST_GIVEN(tensors, n)) return false;
     tp_state own = tp_module_state(m);

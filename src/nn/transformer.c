@@ -3,6 +3,7 @@
 #include "autograd/glue.h"
 #include "tpi_layers.h"
 #include <stdio.h>
+#include <taper/amp.h>
 #include <taper/ops.h>
 
 typedef struct sizes {
@@ -98,7 +99,7 @@ static bool spread(int64_t nargs, const tp_value *args, int64_t nresults, int te
             return tpi_refuse(TP_ERR_TYPE, "input %d: expected a tensor", i);
     return true;
 }
-static bool give(tp_tensor *out, tp_value *results) {
+static bool set_result(tp_tensor *out, tp_value *results) {
     if (!out || !tp_ok()) return false;
     results[0] = tp_value_tensor(tp_retain(out));
     return true;
@@ -117,7 +118,7 @@ bool tpi_forward_encoder_layer(tp_module *m, int64_t nargs, const tp_value *args
             x = part(m, "norm1", tp_add(x, attention(m, "self_attn", "dropout1", x, NULL, in[1], in[2])));
             x = part(m, "norm2", tp_add(x, feed_forward(m, "dropout2", x)));
         }
-        fine = give(x, results);
+        fine = set_result(x, results);
     }
     return fine;
 }
@@ -137,35 +138,63 @@ bool tpi_forward_decoder_layer(tp_module *m, int64_t nargs, const tp_value *args
             x = part(m, "norm2", tp_add(x, attention(m, "multihead_attn", "dropout2", x, memory, in[3], in[5])));
             x = part(m, "norm3", tp_add(x, feed_forward(m, "dropout3", x)));
         }
-        fine = give(x, results);
+        fine = set_result(x, results);
     }
     return fine;
 }
 
 /* ---- rows of layers ---- */
-static bool forward_row(tp_module *m, const tp_value *all, int n, tp_value *results) {
+
+static bool trains(tp_module *m) {
+    tp_state all = tp_module_parameters(m);
+    bool any = false;
+    for (int64_t i = 0; i < all.n; i++) any |= tp_requires_grad(all.tensors[i]);
+    tp_state_free(all);
+    return any;
+}
+
+/* PyTorch runs an encoder on nested tensors where nothing is trained, and then padding comes out as zeros. Does this
+ * call? The answer is the places of padding, or NULL. */
+static tp_tensor *left_out(tp_module *first, tp_tensor *src, const tp_value *mask, const tp_value *padding) {
+    if (strcmp(tp_module_name(first), "TransformerEncoderLayer") || tp_module_is_training(first)) return NULL;
+    tp_module *attention = tp_module_child(first, "self_attn");
+    if (mask->kind == TP_K_TENSOR || padding->kind != TP_K_TENSOR || tp_ndim(src) != 3) return NULL;
+    if (tpi_get_bool(first, "norm_first") || !tpi_get_bool(attention, "batch_first")) return NULL;
+    if (!tpi_get_tensor(attention, "in_proj_bias") || tpi_get_int(attention, "num_heads") % 2) return NULL;
+    if (tp_autocast_enabled(tp_device_of(src).type)) return NULL;
+    if (tp_grad_enabled() && (tp_requires_grad(src) || trains(first))) return NULL;
+    tp_tensor *padded = tp_ne(padding->as.tensor, 0);
+    int64_t others = tp_ndim(padded) == 2 ? tp_size(padded, 1) - 1 : 0;
+    if (others < 1) return padded;
+    tp_tensor *kept_behind = tp_any(tp_gt(tp_narrow(padded, 1, 0, others), tp_narrow(padded, 1, 1, others)));
+    return kept_behind && tp_item(kept_behind) == 0 ? padded : NULL;
+}
+
+static bool forward_row(tp_module *m, const tp_value *all, int n, bool encoder, tp_value *results) {
     tp_module *layers = tp_module_child(m, "layers");
     bool fine = false;
     TP_SCOPE {
         tp_value in[6];
         memcpy(in, all, sizeof *in * (size_t)n);
-        tp_tensor *x = in[0].as.tensor;
+        tp_tensor *x = in[0].as.tensor, *zeros = NULL;
+        if (encoder && layers->nchildren) zeros = left_out(layers->children[0].module, x, &in[1], &in[2]);
         for (int64_t i = 0; x && i < layers->nchildren; i++) {
             in[0] = tp_value_tensor(x);
             x = tp_forward_one(layers->children[i].module, n, in);
         }
+        if (x && zeros) x = tp_masked_fill(x, tp_unsqueeze(zeros, -1), 0);
         if (m->nchildren > 1) x = part(m, "norm", x);
-        fine = give(x, results);
+        fine = set_result(x, results);
     }
     return fine;
 }
 static bool forward_encoder(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
     tp_value in[3];
-    return spread(nargs, args, nresults, 1, 3, in) && forward_row(m, in, 3, results);
+    return spread(nargs, args, nresults, 1, 3, in) && forward_row(m, in, 3, true, results);
 }
 static bool forward_decoder(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
     tp_value in[6];
-    return spread(nargs, args, nresults, 2, 6, in) && forward_row(m, in, 6, results);
+    return spread(nargs, args, nresults, 2, 6, in) && forward_row(m, in, 6, false, results);
 }
 static const tpi_layer encoder_kind = {.name = "TransformerEncoder", .call = forward_encoder},
                        decoder_kind = {.name = "TransformerDecoder", .call = forward_decoder};
@@ -249,9 +278,10 @@ bool tpi_forward_transformer(tp_module *m, int64_t nargs, const tp_value *args, 
     TP_SCOPE {
         tp_tensor *memory = tp_forward_one(tp_module_child(m, "encoder"), 3, (const tp_value[]){in[0], in[2], in[5]});
         if (memory)
-            fine = give(tp_forward_one(tp_module_child(m, "decoder"), 6,
-                                       (const tp_value[]){in[1], tp_value_tensor(memory), in[3], in[4], in[6], in[7]}),
-                        results);
+            fine = set_result(
+                tp_forward_one(tp_module_child(m, "decoder"), 6,
+                               (const tp_value[]){in[1], tp_value_tensor(memory), in[3], in[4], in[6], in[7]}),
+                results);
     }
     return fine;
 }

@@ -71,12 +71,12 @@ tp_tensor *tpi_from_compute_like(tp_tensor *computed, tp_dtype dtype, const tp_t
     return out;
 }
 
-const char *tpi_sizes_by_x(const int64_t *sizes, int n, const int64_t *around, char room[TPI_BY_X]) {
+const char *tpi_sizes_by_x(const int64_t *sizes, int n, const int64_t *around, char buffer[TPI_BY_X]) {
     int length = 0;
     for (int i = 0; i < n && length < TPI_BY_X; i++)
-        length += snprintf(room + length, (size_t)(TPI_BY_X - length), "%s%lld", i ? " x " : "",
+        length += snprintf(buffer + length, (size_t)(TPI_BY_X - length), "%s%lld", i ? " x " : "",
                            (long long)(sizes[i] + (around ? 2 * around[i] : 0)));
-    return room;
+    return buffer;
 }
 
 bool tpi_expand_ints(const char *argument, tp_ints given, int n, const int64_t *fallback, int64_t *out) {

@@ -35,9 +35,10 @@ static inline void tpi_compute_set(char *data, tp_dtype dtype, int64_t i, double
     else
         ((double *)data)[i] = v;
 }
-/* "3 x 4" into the room, for messages; `around` (may be NULL) is added on both sides of each size. Returns the room. */
+/* "3 x 4" into `buffer`, for messages; `around` (may be NULL) is added on both sides of each size. Returns the buffer.
+ */
 enum { TPI_BY_X = 80 };
-const char *tpi_sizes_by_x(const int64_t *sizes, int n, const int64_t *around, char room[TPI_BY_X]);
+const char *tpi_sizes_by_x(const int64_t *sizes, int n, const int64_t *around, char buffer[TPI_BY_X]);
 /* An argument of type int[n]: one value serves for all n. `fallback` (may be NULL) serves when it is not given or
  * empty. */
 bool tpi_expand_ints(const char *argument, tp_ints given, int n, const int64_t *fallback, int64_t *out);

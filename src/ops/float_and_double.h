@@ -1,6 +1,7 @@
-/* Includes KERNELS, the bodies of an *.isa.c file, for float and for double. They see REAL, the element type; BITS, the
- * integer type of its size; EXP, for arguments up to 0 (device/cpu/vector_math.h has both); LOG; and K(name), which
- * tells names of the two apart. No guard: an *.isa.c file includes this once, after defining KERNELS. */
+/* Includes KERNELS, an *.isa.c file, for float and for double. The file defines KERNELS as its own name, includes this
+ * header, and has its bodies in the part for which KERNELS is defined already. The bodies see REAL, the element type;
+ * BITS, the integer type of its size; EXP, for arguments up to 0 (device/cpu/vector_math.h has both); LOG; and K(name),
+ * which tells names of the two apart. */
 #define REAL    float
 #define BITS    int32_t
 #define EXP     tpi_exp_share_f32

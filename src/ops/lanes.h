@@ -32,8 +32,8 @@ typedef BITS
 K(masks) __attribute__((vector_size(32)));
 typedef REAL K(loose) __attribute__((vector_size(32), aligned(sizeof(REAL)), may_alias));
 
-/* To memory; past the caches if asked, then p is a multiple of 32 bytes (see tpi_stream_bytes) and tpi_stream_end must
- * follow. */
+/* To memory; past the caches if asked, then p is a multiple of 32 bytes (see tpi_nontemporal_bytes) and
+ * tpi_nontemporal_end must follow. */
 static inline void K(put)(REAL *p, const K(lanes) * v, bool past) {
 #ifdef __AVX__
     if (past) {
@@ -64,8 +64,8 @@ static inline void K(raise)(K(lanes) * m, const REAL *x) {
 #ifdef __AVX__
     *m = K(widest)(v, *m);
 #else
-    K(masks) take = v > *m;
-    *m = (K(lanes))(((K(masks))v & take) | ((K(masks)) * m & ~take));
+    K(masks) larger = v > *m;
+    *m = (K(lanes))(((K(masks))v & larger) | ((K(masks)) * m & ~larger));
 #endif
 }
 

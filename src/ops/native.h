@@ -40,7 +40,8 @@ tp_tensor *tpi_expanded(tp_tensor *t, tp_ints shape);
 tp_tensor *tpi_narrowed(tp_tensor *t, int dim, int64_t start, int64_t length);
 
 /* ---- Marked tensors (view/conjugate_views.c), for the table of calls upwards ---- */
-tp_tensor *tpi_turned(tp_tensor *t, tp_dtype dtype); /* in the dtype: its conjugate, or negative where it is real */
+tp_tensor *tpi_conj_or_neg(tp_tensor *t,
+                           tp_dtype dtype); /* in the dtype: its conjugate, or negative where it is real */
 bool tpi_write_back(tp_tensor *to, tp_tensor *from);
 
 /* ---- Elements of 1, 2, 4, 8 or 16 bytes, moved between strided places (strides in bytes) ---- */
@@ -57,4 +58,15 @@ typedef struct tpi_odometer {
 void tpi_odometer_dim(tpi_odometer *w, int64_t size, const int64_t *strides);
 void tpi_odometer_seek(tpi_odometer *w, int64_t position);
 void tpi_odometer_next(tpi_odometer *w);
+/* Two results of a native that are both there, or both released. Returns ok. */
+static inline bool tpi_put_pair(bool ok, tp_tensor *first, tp_tensor *second, tp_tensor **out) {
+    if (ok) {
+        out[0] = first;
+        out[1] = second;
+    } else {
+        tpi_release(first);
+        tpi_release(second);
+    }
+    return ok;
+}
 #endif

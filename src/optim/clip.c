@@ -220,6 +220,7 @@ tp_tensor *tp_total_norm(tp_tensors tensors, double norm_type) {
     return tpi_to_scope(result);
 }
 bool tp_clip_to_norm(tp_tensors tensors, double max_norm, tp_tensor *total) {
+    if (TPI_ENDED(total, "a tensor")) return false;
     TPI_STOP_ON_ERROR(false);
     if (!TPI_TENSORS_GIVEN(tensors)) return false;
     const char *before = tpi_op_enter("clip_to_norm");

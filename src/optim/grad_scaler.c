@@ -26,7 +26,7 @@ struct tp_scaler {
 
 tp_scaler *tp_scaler_new_with(const tp_scaler_options *options) {
     tp_scaler_options o = {sizeof o, 65536, 2, 0.5, 2000, true};
-    if (options) tpi_take_options(&o, sizeof o, options, options->size);
+    if (options) tpi_copy_options(&o, sizeof o, options, options->size);
     if (options && options->size <= 0) return NULL;
     if (!(o.growth_factor > 1))
         return tpi_fail(TP_ERR_VALUE, "tp_scaler_new: option 'growth_factor': The growth factor must be > 1.0.");
@@ -145,7 +145,7 @@ bool tp_scaler_get_state(const tp_scaler *scaler, tp_scaler_state *state) {
                                  scaler->opt.backoff_factor,
                                  scaler->opt.growth_interval,
                                  scaler->tracker};
-    tpi_take_options(state, state->size > 0 && state->size < (int64_t)sizeof all ? (size_t)state->size : sizeof all,
+    tpi_copy_options(state, state->size > 0 && state->size < (int64_t)sizeof all ? (size_t)state->size : sizeof all,
                      &all, (int64_t)sizeof all);
     return true;
 }
@@ -153,7 +153,7 @@ bool tp_scaler_set_state(tp_scaler *scaler, const tp_scaler_state *state) {
     TPI_STOP_ON_ERROR(false);
     if (!TPI_HANDLE_GIVEN(scaler, "a scaler") || !TPI_GIVEN(state, "a state")) return false;
     tp_scaler_state all = {0};
-    tpi_take_options(&all, sizeof all, state, state->size);
+    tpi_copy_options(&all, sizeof all, state, state->size);
     if (all.size <= 0) return false;
     if (!(all.scale > 0) || !(all.growth_factor > 1) || !(all.backoff_factor < 1) || all.growth_interval < 1 ||
         all.growth_tracker < 0)

@@ -2,6 +2,7 @@
  * recursion applies from the last steps and changes of the gradient without ever forming it. A step works on a copy of
  * the memory and knows where it began: if it fails, parameters and memory are as they were. */
 #include "optim/lbfgs.h"
+#include "base/handle.h"
 #include "tensor/check_arguments.h"
 #include "tpi_optimisers.h"
 #include <math.h>
@@ -11,7 +12,7 @@
 
 struct tp_lbfgs_memory {
     tp_lbfgs_state s; /* n, old_dirs and the others point at what follows */
-    int64_t room;
+    int64_t capacity;
     tp_tensor **dirs, **steps;
     double *ro;
 };
@@ -38,9 +39,10 @@ static void clear(tp_lbfgs_memory *m) {
     tpi_mfree(m->ro);
 }
 void tp_lbfgs_memory_free(tp_lbfgs_memory *m) {
+    if (TPI_ENDED(m, "a memory of L-BFGS")) return;
     if (!m) return;
     clear(m);
-    tpi_delete(m, sizeof *m);
+    tpi_handle_delete(m, sizeof *m);
 }
 void tp_lbfgs_get(const tp_lbfgs_memory *m, tp_lbfgs_state *state) {
     if (!TPI_GIVEN(m, "a memory") || !TPI_GIVEN(state, "a tp_lbfgs_state")) return;
@@ -50,17 +52,17 @@ void tp_lbfgs_get(const tp_lbfgs_memory *m, tp_lbfgs_state *state) {
     state->ro = m->ro;
 }
 
-static bool make_room(tp_lbfgs_memory *m, int64_t n) {
-    if (n <= m->room) return true;
-    const int64_t room = n < 8 ? 8 : 2 * n;
-    tp_tensor **dirs = tpi_realloc(m->dirs, (size_t)room * sizeof *dirs);
+static bool reserve(tp_lbfgs_memory *m, int64_t n) {
+    if (n <= m->capacity) return true;
+    const int64_t capacity = n < 8 ? 8 : 2 * n;
+    tp_tensor **dirs = tpi_realloc(m->dirs, (size_t)capacity * sizeof *dirs);
     if (dirs) m->dirs = dirs;
-    tp_tensor **steps = dirs ? tpi_realloc(m->steps, (size_t)room * sizeof *steps) : NULL;
+    tp_tensor **steps = dirs ? tpi_realloc(m->steps, (size_t)capacity * sizeof *steps) : NULL;
     if (steps) m->steps = steps;
-    double *ro = steps ? tpi_realloc(m->ro, (size_t)room * sizeof *ro) : NULL;
+    double *ro = steps ? tpi_realloc(m->ro, (size_t)capacity * sizeof *ro) : NULL;
     if (ro) {
         m->ro = ro;
-        m->room = room;
+        m->capacity = capacity;
     }
     return ro != NULL;
 }
@@ -68,7 +70,7 @@ static bool make_room(tp_lbfgs_memory *m, int64_t n) {
 /* A copy that holds references of its own. */
 static bool copy_state(tp_lbfgs_memory *m, const tp_lbfgs_state *from) {
     memset(m, 0, sizeof *m);
-    if (!make_room(m, from->n + 1)) {
+    if (!reserve(m, from->n + 1)) {
         clear(m);
         return false;
     }
@@ -93,7 +95,7 @@ bool tp_lbfgs_set(tp_lbfgs_memory *m, const tp_lbfgs_state *state) {
 }
 
 static bool remember(tp_lbfgs_memory *m, tp_tensor *dir, tp_tensor *step, double ro, int64_t most) {
-    if (!make_room(m, m->s.n + 1)) return false;
+    if (!reserve(m, m->s.n + 1)) return false;
     m->dirs[m->s.n] = tpi_retain(dir);
     m->steps[m->s.n] = tpi_retain(step);
     m->ro[m->s.n] = ro;
@@ -222,7 +224,7 @@ static bool find_direction(tp_lbfgs_memory *m, const double *o, tp_tensor *grad)
 }
 
 /* Where each parameter is, as fresh tensors. */
-static bool take_start(const tpi_problem *p) {
+static bool save_start(const tpi_problem *p) {
     for (int64_t i = 0; i < p->params.n; i++) {
         tpi_release(p->start[i]);
         p->start[i] = tp_own(tp_clone(tp_detach(p->params.v[i])));
@@ -247,7 +249,7 @@ static bool advance(tp_lbfgs_memory *m, const double *o, tpi_problem *p, progres
         const tpi_point from = {0, now->loss, slope, now->grad};
         tpi_point found = {0};
         TP_SCOPE
-            ok = take_start(p);
+            ok = save_start(p);
         if (!ok || !tpi_strong_wolfe(p, s->d, &from, s->t, &found)) return false;
         tpi_release(now->grad);
         now->loss = found.loss;
@@ -328,7 +330,7 @@ bool tp_lbfgs_step(tp_lbfgs_memory *memory, const double *values, tp_tensors par
     bool ok = p.start && back.start && copy_state(&next, &now);
     TP_NO_GRAD {
         TP_SCOPE
-            ok = ok && take_start(&back);
+            ok = ok && save_start(&back);
         if (ok) {
             ok = run(&next, values, &p, loss);
             if (!ok) go_back(&back);

@@ -79,6 +79,7 @@ int64_t tp_optimiser_add_group(tp_optimiser *o, tp_tensors params) {
 }
 int64_t tp_optimiser_groups(const tp_optimiser *o) { return TPI_HANDLE_GIVEN(o, "an optimiser") ? o->ngroups : 0; }
 tp_tensors tp_optimiser_params(const tp_optimiser *o, int64_t group) {
+    if (TPI_ENDED(o, "an optimiser")) return (tp_tensors){0};
     if (o && group >= 0 && group < o->ngroups) return (tp_tensors){o->groups[group].params, o->groups[group].n};
     tpi_fail(TP_ERR_INDEX, "argument 'group': expected 0 to %lld, got %lld", o ? (long long)o->ngroups - 1 : -1LL,
              (long long)group);

@@ -106,14 +106,14 @@ bool tp_rate_change_at(const char *kind, const tp_schedule_options *o, const tp_
         !TPI_GIVEN(change, "room for a change"))
         return false;
     tp_schedule_place at = {.size = sizeof at};
-    tpi_take_options(&at, sizeof at, given, given->size);
+    tpi_copy_options(&at, sizeof at, given, given->size);
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         if (strcmp(changes[i].kind, kind)) continue;
         const tp_rate_change made = changes[i].change(o, &at);
         if (!isfinite(made.by))
             return tpi_refuse(TP_ERR_VALUE, "%s: its options give no finite rate at epoch %g", kind, at.epoch);
         const int64_t size = change->size;
-        tpi_take_options(change, (size_t)size, &made, made.size);
+        tpi_copy_options(change, (size_t)size, &made, made.size);
         change->size = size;
         return true;
     }

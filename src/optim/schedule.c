@@ -32,8 +32,14 @@ typedef struct given { /* an option that a kind takes */
 } given;
 struct kind {
     const char *name;
-    rate_fn next;      /* NULL: its formula is a change of rates.c, or it has none */
-    given options[14]; /* ends with at 0 */
+    given options[14];                            /* ends with at 0 */
+    bool (*check)(tp_schedule *s);                /* of options that are given; NULL: any will do */
+    void (*begin)(tp_schedule *s, int64_t group); /* what a new schedule does to a group's rates; NULL: nothing */
+    bool (*step)(tp_schedule *s);                 /* tp_schedule_step */
+    bool (*advance)(tp_schedule *s);              /* to the next epoch; NULL: it has no epochs */
+    bool (*move_to)(tp_schedule *s, double epoch);
+    rate_fn next;    /* NULL: its formula is a change of rates.c, or it has none */
+    bool by_figures; /* tp_schedule_report steps it */
 };
 
 /* The schedule is there, and the optimiser whose rates it sets. */
@@ -55,16 +61,17 @@ static double multiplicative_next(const tp_schedule *s, int64_t g, double lr) {
 }
 
 /* ---- Rates with momentum going the other way ---- */
-static void set_momentum(const tp_schedule *s, int64_t g, double value) {
-    const tp_optimiser_kind *k = s->o->kind;
+static int64_t momentum_index(const tp_optimiser_kind *k) { /* among the optimiser's numbers; -1: it has none */
     for (int64_t i = 0; i < k->nvalues; i++)
-        if (!strcmp(k->values[i], "momentum") || !strcmp(k->values[i], "beta1")) s->o->groups[g].values[i] = value;
+        if (!strcmp(k->values[i], "momentum") || !strcmp(k->values[i], "beta1")) return i;
+    return -1;
 }
-static bool has_momentum(const tp_schedule *s) {
-    const tp_optimiser_kind *k = s->o->kind;
-    for (int64_t i = 0; i < k->nvalues; i++)
-        if (!strcmp(k->values[i], "momentum") || !strcmp(k->values[i], "beta1")) return true;
-    return tpi_refuse(TP_ERR_VALUE, "optimizer must support momentum or beta1 with `cycle_momentum` option enabled");
+static double *momentum_of(const tp_schedule *s, int64_t g) {
+    return &s->o->groups[g].values[momentum_index(s->o->kind)];
+}
+static bool check_momentum(const tp_schedule *s) {
+    return s->opt.cycle_momentum == 0 || momentum_index(s->o->kind) >= 0 ||
+           tpi_refuse(TP_ERR_VALUE, "optimizer must support momentum or beta1 with `cycle_momentum` option enabled");
 }
 
 static double cyclic_next(const tp_schedule *s, int64_t g, double lr) {
@@ -75,7 +82,7 @@ static double cyclic_next(const tp_schedule *s, int64_t g, double lr) {
     const double height = tp_cycle_height(epoch_of(s), total, o->step_size_up / total, &cycle);
     const double scale = tp_cycle_scale(o->mode, o->gamma, strcmp(o->mode, "exp_range") ? cycle : epoch_of(s));
     if (o->cycle_momentum != 0)
-        set_momentum(s, g, o->max_momentum - (o->max_momentum - o->base_momentum) * height * scale);
+        *momentum_of(s, g) = o->max_momentum - (o->max_momentum - o->base_momentum) * height * scale;
     return o->base_lr + (o->max_lr - o->base_lr) * height * scale;
 }
 
@@ -90,7 +97,7 @@ static double one_cycle_next(const tp_schedule *s, int64_t g, double lr) {
     const int64_t n = tp_one_cycle_ends(o->total_steps, o->pct_start, three, ends);
     const int64_t phase = tp_one_cycle_phase(epoch_of(s), n, ends, &share);
     if (o->cycle_momentum != 0)
-        set_momentum(s, g, tp_anneal(o->anneal_strategy, momenta[phase], momenta[phase + 1], share));
+        *momentum_of(s, g) = tp_anneal(o->anneal_strategy, momenta[phase], momenta[phase + 1], share);
     return tp_anneal(o->anneal_strategy, rates[phase], rates[phase + 1], share);
 }
 
@@ -108,38 +115,256 @@ static double swa_next(const tp_schedule *s, int64_t g, double lr) {
     return end * now + first * (1 - now);
 }
 
+/* ---- Checks of options ---- */
+static bool one_of(const char **text, const char *option, const char *const *words) {
+    if (!*text) *text = words[0];
+    for (int i = 0; words[i]; i++)
+        if (!strcmp(*text, words[i])) {
+            *text = words[i];
+            return true;
+        }
+    return tpi_refuse(TP_ERR_VALUE, "option '%s' cannot be '%s'", option, *text);
+}
+
+static bool check_anneal_strategy(tp_schedule *s) {
+    return one_of(&s->opt.anneal_strategy, "anneal_strategy", (const char *const[]){"cos", "linear", NULL});
+}
+static bool check_lambda(tp_schedule *s) {
+    return s->opt.lr_lambda || tpi_refuse(TP_ERR_VALUE, "option 'lr_lambda' must be given");
+}
+static bool check_multi_step(tp_schedule *s) {
+    return s->opt.milestones.v || tpi_refuse(TP_ERR_VALUE, "option 'milestones' must be given");
+}
+static bool check_constant(tp_schedule *s) {
+    return (s->opt.factor >= 0 && s->opt.factor <= 1) ||
+           tpi_refuse(TP_ERR_VALUE, "Constant multiplicative factor expected to be between 0 and 1.");
+}
+static bool check_linear(tp_schedule *s) {
+    const tp_schedule_options *o = &s->opt;
+    if (!(o->start_factor > 0 && o->start_factor <= 1))
+        return tpi_refuse(TP_ERR_VALUE,
+                          "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.");
+    return (o->end_factor >= 0 && o->end_factor <= 1) ||
+           tpi_refuse(TP_ERR_VALUE, "Ending multiplicative factor expected to be between 0 and 1.");
+}
+static bool check_restarts(tp_schedule *s) {
+    const tp_schedule_options *o = &s->opt;
+    if (!(o->T_0 > 0 && o->T_0 == floor(o->T_0)))
+        return tpi_refuse(TP_ERR_VALUE, "Expected positive integer T_0, but got %g", o->T_0);
+    return (o->T_mult >= 1 && o->T_mult == floor(o->T_mult)) ||
+           tpi_refuse(TP_ERR_VALUE, "Expected integer T_mult >= 1, but got %g", o->T_mult);
+}
+static bool check_cyclic(tp_schedule *s) {
+    tp_schedule_options *o = &s->opt;
+    if (o->step_size_down < 0) o->step_size_down = o->step_size_up;
+    return check_momentum(s) &&
+           one_of(&o->mode, "mode", (const char *const[]){"triangular", "triangular2", "exp_range", NULL});
+}
+static bool check_one_cycle(tp_schedule *s) {
+    const tp_schedule_options *o = &s->opt;
+    if (!(o->total_steps > 0 && o->total_steps == floor(o->total_steps)))
+        return tpi_refuse(TP_ERR_VALUE, "Expected positive integer total_steps, but got %g", o->total_steps);
+    if (!(o->pct_start >= 0 && o->pct_start <= 1))
+        return tpi_refuse(TP_ERR_VALUE, "Expected float between 0 and 1 pct_start, but got %g", o->pct_start);
+    return check_momentum(s) && check_anneal_strategy(s);
+}
+static bool check_plateau(tp_schedule *s) {
+    tp_schedule_options *o = &s->opt;
+    if (!(o->factor < 1)) return tpi_refuse(TP_ERR_VALUE, "Factor should be < 1.0.");
+    return one_of(&o->mode, "mode", (const char *const[]){"min", "max", NULL}) &&
+           one_of(&o->threshold_mode, "threshold_mode", (const char *const[]){"rel", "abs", NULL});
+}
+static bool check_swa(tp_schedule *s) {
+    const tp_schedule_options *o = &s->opt;
+    if (!(o->anneal_epochs >= 0 && o->anneal_epochs == floor(o->anneal_epochs)))
+        return tpi_refuse(TP_ERR_VALUE, "anneal_epochs must be equal or greater than 0, got %g", o->anneal_epochs);
+    return check_anneal_strategy(s);
+}
+
+/* ---- Stepping ---- */
+static double *lr_of(const tp_schedule *s, int64_t g) {
+    const tp_optimiser_kind *k = s->o->kind;
+    int64_t i = 0;
+    while (strcmp(k->values[i], "lr")) i++;
+    return &s->o->groups[g].values[i];
+}
+static void remember_rates(tp_schedule *s) {
+    for (int64_t g = 0; g < s->ngroups; g++) s->last[g] = *lr_of(s, g);
+}
+static bool set_rates(tp_schedule *s, bool closed) {
+    const double *n = s->number;
+    tp_rate_change change = {.size = sizeof change};
+    const tp_schedule_place at = {.size = sizeof at,
+                                  .epoch = n[LAST_EPOCH],
+                                  .steps = n[STEPS],
+                                  .T_cur = n[T_CUR],
+                                  .T_i = n[T_I],
+                                  .initial = s->initial,
+                                  .closed = closed};
+    if (!s->kind->next && !tp_rate_change_at(s->kind->name, &s->opt, &at, &change)) return false;
+    for (int64_t g = 0; g < s->ngroups; g++) {
+        double *lr = lr_of(s, g);
+        *lr = s->kind->next ? s->kind->next(s, g, *lr) : tpi_rate_changed(&change, *lr, s->base[g]);
+    }
+    remember_rates(s);
+    return true;
+}
+static bool advance(tp_schedule *s) {
+    s->number[LAST_EPOCH]++;
+    return true;
+}
+static bool move_to(tp_schedule *s, double epoch) {
+    s->number[LAST_EPOCH] = epoch;
+    return true;
+}
+static bool move_restarts(tp_schedule *s, double epoch) { /* NaN: to the next epoch */
+    double *n = s->number;
+    tp_schedule_place at = {.size = sizeof at, .epoch = n[LAST_EPOCH], .T_cur = n[T_CUR], .T_i = n[T_I]};
+    if (!tp_restarts_move(&s->opt, &at, epoch)) return false;
+    n[LAST_EPOCH] = at.epoch;
+    n[T_CUR] = at.T_cur;
+    n[T_I] = at.T_i;
+    return true;
+}
+static bool advance_restarts(tp_schedule *s) { return move_restarts(s, NAN); }
+static bool advance_one_cycle(tp_schedule *s) {
+    if (epoch_of(s) + 1 > s->opt.total_steps)
+        return tpi_refuse(TP_ERR_VALUE, "Tried to step %g times. The specified number of total steps is %g",
+                          epoch_of(s) + 1, s->opt.total_steps);
+    return advance(s);
+}
+
+static bool step_by_epoch(tp_schedule *s) {
+    if (!s->kind->advance(s)) return false;
+    s->number[STEPS]++;
+    return set_rates(s, false);
+}
+static bool refuse_step(tp_schedule *s) {
+    return tpi_refuse(TP_ERR_VALUE, "%s is stepped by tp_schedule_report", s->kind->name);
+}
+static bool set_epoch(tp_schedule *s, double epoch) {
+    if (!s->kind->move_to) return tpi_refuse(TP_ERR_VALUE, "%s cannot be stepped to an epoch", s->kind->name);
+    return s->kind->move_to(s, epoch) && set_rates(s, true);
+}
+
+/* SequentialLR: the schedule whose turn it is. Its first step is its rate at epoch 0. */
+static bool step_sequence(tp_schedule *s) {
+    const double e = ++s->number[LAST_EPOCH];
+    int64_t i = 0;
+    while (i < s->opt.milestones.n && (double)s->opt.milestones.v[i] <= e) i++;
+    tp_schedule *now = s->part[i];
+    bool ok = i > 0 && (double)s->opt.milestones.v[i - 1] == e && now->kind->move_to ? set_epoch(now, 0)
+                                                                                     : tp_schedule_step(now);
+    if (ok) remember_rates(s);
+    return ok;
+}
+
+static bool step_chain(tp_schedule *s) {
+    for (int64_t i = 0; i < s->n; i++)
+        if (!tp_schedule_step(s->part[i])) return false;
+    remember_rates(s);
+    return true;
+}
+
+bool tp_schedule_step(tp_schedule *s) {
+    TPI_STOP_ON_ERROR(false);
+    if (!schedule_given(s, __func__)) return false;
+    return s->kind->step(s);
+}
+bool tp_schedule_step_to(tp_schedule *s, double epoch) {
+    TPI_STOP_ON_ERROR(false);
+    if (!schedule_given(s, __func__) || !set_epoch(s, epoch)) return false;
+    s->number[STEPS]++;
+    return true;
+}
+
+bool tp_schedule_report(tp_schedule *s, double figure) {
+    TPI_STOP_ON_ERROR(false);
+    if (!schedule_given(s, __func__)) return false;
+    if (!s->kind->by_figures)
+        return tpi_refuse(TP_ERR_VALUE, "%s takes no figures: call tp_schedule_step", s->kind->name);
+    double *n = s->number;
+    n[LAST_EPOCH]++;
+    const bool better = tp_plateau_is_better(&s->opt, figure, n[BEST]);
+    if (better) n[BEST] = figure;
+    const bool reduce = tp_plateau_count(&s->opt, better, &n[BAD], &n[COOLING]);
+    for (int64_t g = 0; reduce && g < s->ngroups; g++) *lr_of(s, g) = tp_plateau_reduced(&s->opt, *lr_of(s, g));
+    remember_rates(s);
+    return true;
+}
+
+double tp_schedule_last_lr(const tp_schedule *s, int64_t group) {
+    if (s && !TPI_HANDLE_GIVEN(s, "a schedule")) return NAN;
+    if (s && group >= 0 && group < s->ngroups) return s->last[group];
+    tpi_fail(TP_ERR_INDEX, "argument 'group': expected 0 to %lld, got %lld", s ? (long long)s->ngroups - 1 : -1LL,
+             (long long)group);
+    return NAN;
+}
+double *tp_schedule_state(tp_schedule *s, int64_t *n) {
+    if (!schedule_given(s, __func__) || !TPI_GIVEN(n, "a place for the count")) return NULL;
+    *n = NUMBERS;
+    return s->number;
+}
+const char *tpi_schedule_kind(const tp_schedule *s) { return s->kind->name; }
+tpi_schedule_rates tpi_rates_of(tp_schedule *s) { return (tpi_schedule_rates){s->base, s->last, s->ngroups}; }
+
 /* ---- The kinds ---- */
+static void begin_cyclic(tp_schedule *s, int64_t group) { *lr_of(s, group) = s->opt.base_lr; }
+static void begin_one_cycle(tp_schedule *s, int64_t group) {
+    s->o->groups[group].initial_lr = s->opt.max_lr / s->opt.div_factor;
+}
+
 #define TAKES(member, fallback) \
     { offsetof(tp_schedule_options, member), fallback }
+#define BY_EPOCH .step = step_by_epoch, .advance = advance, .move_to = move_to
 static const kind kinds[] = {
-    {"LambdaLR", lambda_next, {{0, 0}}},
-    {"MultiplicativeLR", multiplicative_next, {{0, 0}}},
-    {"StepLR", NULL, {TAKES(step_size, NAN), TAKES(gamma, 0.1)}},
-    {"MultiStepLR", NULL, {TAKES(gamma, 0.1)}},
-    {"ConstantLR", NULL, {TAKES(factor, 1.0 / 3), TAKES(total_iters, 5)}},
-    {"LinearLR", NULL, {TAKES(start_factor, 1.0 / 3), TAKES(end_factor, 1), TAKES(total_iters, 5)}},
-    {"ExponentialLR", NULL, {TAKES(gamma, NAN)}},
-    {"PolynomialLR", NULL, {TAKES(total_iters, 5), TAKES(power, 1)}},
-    {"CosineAnnealingLR", NULL, {TAKES(T_max, NAN), TAKES(eta_min, 0)}},
-    {"CosineAnnealingWarmRestarts", NULL, {TAKES(T_0, NAN), TAKES(T_mult, 1), TAKES(eta_min, 0)}},
+    {"LambdaLR", {{0, 0}}, .check = check_lambda, BY_EPOCH, .next = lambda_next},
+    {"MultiplicativeLR", {{0, 0}}, .check = check_lambda, BY_EPOCH, .next = multiplicative_next},
+    {"StepLR", {TAKES(step_size, NAN), TAKES(gamma, 0.1)}, BY_EPOCH},
+    {"MultiStepLR", {TAKES(gamma, 0.1)}, .check = check_multi_step, BY_EPOCH},
+    {"ConstantLR", {TAKES(factor, 1.0 / 3), TAKES(total_iters, 5)}, .check = check_constant, BY_EPOCH},
+    {"LinearLR",
+     {TAKES(start_factor, 1.0 / 3), TAKES(end_factor, 1), TAKES(total_iters, 5)},
+     .check = check_linear,
+     BY_EPOCH},
+    {"ExponentialLR", {TAKES(gamma, NAN)}, BY_EPOCH},
+    {"PolynomialLR", {TAKES(total_iters, 5), TAKES(power, 1)}, BY_EPOCH},
+    {"CosineAnnealingLR", {TAKES(T_max, NAN), TAKES(eta_min, 0)}, BY_EPOCH},
+    {"CosineAnnealingWarmRestarts",
+     {TAKES(T_0, NAN), TAKES(T_mult, 1), TAKES(eta_min, 0)},
+     .check = check_restarts,
+     .step = step_by_epoch,
+     .advance = advance_restarts,
+     .move_to = move_restarts},
     {"CyclicLR",
-     cyclic_next,
      {TAKES(base_lr, NAN), TAKES(max_lr, NAN), TAKES(step_size_up, 2000), TAKES(step_size_down, -1), TAKES(gamma, 1),
-      TAKES(cycle_momentum, 1), TAKES(base_momentum, 0.8), TAKES(max_momentum, 0.9)}},
+      TAKES(cycle_momentum, 1), TAKES(base_momentum, 0.8), TAKES(max_momentum, 0.9)},
+     .check = check_cyclic,
+     .begin = begin_cyclic,
+     BY_EPOCH,
+     .next = cyclic_next},
     {"OneCycleLR",
-     one_cycle_next,
      {TAKES(max_lr, NAN), TAKES(total_steps, NAN), TAKES(pct_start, 0.3), TAKES(cycle_momentum, 1),
       TAKES(base_momentum, 0.85), TAKES(max_momentum, 0.95), TAKES(div_factor, 25), TAKES(final_div_factor, 1e4),
-      TAKES(three_phase, 0)}},
+      TAKES(three_phase, 0)},
+     .check = check_one_cycle,
+     .begin = begin_one_cycle,
+     .step = step_by_epoch,
+     .advance = advance_one_cycle,
+     .move_to = move_to,
+     .next = one_cycle_next},
     {"ReduceLROnPlateau",
-     NULL,
      {TAKES(factor, 0.1), TAKES(patience, 10), TAKES(threshold, 1e-4), TAKES(cooldown, 0), TAKES(min_lr, 0),
-      TAKES(eps, 1e-8)}},
-    {"SWALR", swa_next, {TAKES(swa_lr, NAN), TAKES(anneal_epochs, 10)}},
+      TAKES(eps, 1e-8)},
+     .check = check_plateau,
+     .step = refuse_step,
+     .by_figures = true},
+    {"SWALR", {TAKES(swa_lr, NAN), TAKES(anneal_epochs, 10)}, .check = check_swa, BY_EPOCH, .next = swa_next},
 };
-static const kind sequential = {"SequentialLR", NULL, {{0, 0}}}, chained = {"ChainedScheduler", NULL, {{0, 0}}};
-static bool is(const tp_schedule *s, const char *name) { return !strcmp(s->kind->name, name); }
+static const kind sequential = {"SequentialLR", {{0, 0}}, .step = step_sequence},
+                  chained = {"ChainedScheduler", {{0, 0}}, .step = step_chain};
 
+/* ---- Making ---- */
 /* The options that are numbers. */
 static const struct {
     const char *name;
@@ -177,185 +402,18 @@ bool tp_schedule_option(tp_schedule_options *o, const char *name, double value) 
 static bool settle_options(tp_schedule *s) {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         double *v = number_option(&s->opt, i);
-        const given *takes = NULL;
+        const given *option = NULL;
         for (int k = 0; k < 14 && s->kind->options[k].at; k++)
-            if (s->kind->options[k].at == numbers[i].at) takes = &s->kind->options[k];
-        if (!takes && !isnan(*v)) return tpi_refuse(TP_ERR_VALUE, "it has no option '%s'", numbers[i].name);
-        if (takes && isnan(*v) && isnan(takes->fallback))
+            if (s->kind->options[k].at == numbers[i].at) option = &s->kind->options[k];
+        if (!option && !isnan(*v)) return tpi_refuse(TP_ERR_VALUE, "it has no option '%s'", numbers[i].name);
+        if (option && isnan(*v) && isnan(option->fallback))
             return tpi_refuse(TP_ERR_VALUE, "option '%s' must be given", numbers[i].name);
-        if (takes && isnan(*v)) *v = takes->fallback;
+        if (option && isnan(*v)) *v = option->fallback;
     }
     if (isnan(s->opt.last_epoch)) s->opt.last_epoch = -1;
     return true;
 }
 
-static bool one_of(const char **text, const char *option, const char *const *words) {
-    if (!*text) *text = words[0];
-    for (int i = 0; words[i]; i++)
-        if (!strcmp(*text, words[i])) {
-            *text = words[i];
-            return true;
-        }
-    return tpi_refuse(TP_ERR_VALUE, "option '%s' cannot be '%s'", option, *text);
-}
-
-static bool check_options(tp_schedule *s) {
-    tp_schedule_options *o = &s->opt;
-    if ((is(s, "LambdaLR") || is(s, "MultiplicativeLR")) && !o->lr_lambda)
-        return tpi_refuse(TP_ERR_VALUE, "option 'lr_lambda' must be given");
-    if (is(s, "MultiStepLR") && !o->milestones.v) return tpi_refuse(TP_ERR_VALUE, "option 'milestones' must be given");
-    if (is(s, "ConstantLR") && !(o->factor >= 0 && o->factor <= 1))
-        return tpi_refuse(TP_ERR_VALUE, "Constant multiplicative factor expected to be between 0 and 1.");
-    if (is(s, "LinearLR") && !(o->start_factor > 0 && o->start_factor <= 1))
-        return tpi_refuse(TP_ERR_VALUE,
-                          "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.");
-    if (is(s, "LinearLR") && !(o->end_factor >= 0 && o->end_factor <= 1))
-        return tpi_refuse(TP_ERR_VALUE, "Ending multiplicative factor expected to be between 0 and 1.");
-    if (is(s, "CosineAnnealingWarmRestarts") && !(o->T_0 > 0 && o->T_0 == floor(o->T_0)))
-        return tpi_refuse(TP_ERR_VALUE, "Expected positive integer T_0, but got %g", o->T_0);
-    if (is(s, "CosineAnnealingWarmRestarts") && !(o->T_mult >= 1 && o->T_mult == floor(o->T_mult)))
-        return tpi_refuse(TP_ERR_VALUE, "Expected integer T_mult >= 1, but got %g", o->T_mult);
-    if (is(s, "OneCycleLR") && !(o->total_steps > 0 && o->total_steps == floor(o->total_steps)))
-        return tpi_refuse(TP_ERR_VALUE, "Expected positive integer total_steps, but got %g", o->total_steps);
-    if (is(s, "OneCycleLR") && !(o->pct_start >= 0 && o->pct_start <= 1))
-        return tpi_refuse(TP_ERR_VALUE, "Expected float between 0 and 1 pct_start, but got %g", o->pct_start);
-    if (is(s, "ReduceLROnPlateau") && !(o->factor < 1)) return tpi_refuse(TP_ERR_VALUE, "Factor should be < 1.0.");
-    if (is(s, "CyclicLR") && o->step_size_down < 0) o->step_size_down = o->step_size_up;
-    if ((is(s, "CyclicLR") || is(s, "OneCycleLR")) && o->cycle_momentum != 0 && !has_momentum(s)) return false;
-    if (is(s, "CyclicLR") &&
-        !one_of(&o->mode, "mode", (const char *const[]){"triangular", "triangular2", "exp_range", NULL}))
-        return false;
-    if (is(s, "SWALR") && !(o->anneal_epochs >= 0 && o->anneal_epochs == floor(o->anneal_epochs)))
-        return tpi_refuse(TP_ERR_VALUE, "anneal_epochs must be equal or greater than 0, got %g", o->anneal_epochs);
-    if ((is(s, "OneCycleLR") || is(s, "SWALR")) &&
-        !one_of(&o->anneal_strategy, "anneal_strategy", (const char *const[]){"cos", "linear", NULL}))
-        return false;
-    if (!is(s, "ReduceLROnPlateau")) return true;
-    return one_of(&o->mode, "mode", (const char *const[]){"min", "max", NULL}) &&
-           one_of(&o->threshold_mode, "threshold_mode", (const char *const[]){"rel", "abs", NULL});
-}
-
-/* ---- Stepping ---- */
-static double *lr_of(const tp_schedule *s, int64_t g) {
-    const tp_optimiser_kind *k = s->o->kind;
-    int64_t i = 0;
-    while (strcmp(k->values[i], "lr")) i++;
-    return &s->o->groups[g].values[i];
-}
-static void remember_rates(tp_schedule *s) {
-    for (int64_t g = 0; g < s->ngroups; g++) s->last[g] = *lr_of(s, g);
-}
-/* Is its formula one of rates.c? */
-static bool has_change(const tp_schedule *s) { return !s->kind->next && !s->n && !is(s, "ReduceLROnPlateau"); }
-static bool set_rates(tp_schedule *s, bool closed) {
-    const double *n = s->number;
-    tp_rate_change change = {.size = sizeof change};
-    const tp_schedule_place at = {.size = sizeof at,
-                                  .epoch = n[LAST_EPOCH],
-                                  .steps = n[STEPS],
-                                  .T_cur = n[T_CUR],
-                                  .T_i = n[T_I],
-                                  .initial = s->initial,
-                                  .closed = closed};
-    if (has_change(s) && !tp_rate_change_at(s->kind->name, &s->opt, &at, &change)) return false;
-    for (int64_t g = 0; g < s->ngroups; g++) {
-        double *lr = lr_of(s, g);
-        *lr = s->kind->next ? s->kind->next(s, g, *lr) : tpi_rate_changed(&change, *lr, s->base[g]);
-    }
-    remember_rates(s);
-    return true;
-}
-static bool move_restarts(tp_schedule *s, double epoch) {
-    double *n = s->number;
-    tp_schedule_place at = {.size = sizeof at, .epoch = n[LAST_EPOCH], .T_cur = n[T_CUR], .T_i = n[T_I]};
-    if (!tp_restarts_move(&s->opt, &at, epoch)) return false;
-    n[LAST_EPOCH] = at.epoch;
-    n[T_CUR] = at.T_cur;
-    n[T_I] = at.T_i;
-    return true;
-}
-
-static bool step_plain(tp_schedule *s) {
-    if (is(s, "ReduceLROnPlateau"))
-        return tpi_refuse(TP_ERR_VALUE, "%s is stepped by tp_schedule_report", s->kind->name);
-    if (is(s, "CosineAnnealingWarmRestarts")) {
-        if (!move_restarts(s, NAN)) return false;
-    } else if (is(s, "OneCycleLR") && epoch_of(s) + 1 > s->opt.total_steps)
-        return tpi_refuse(TP_ERR_VALUE, "Tried to step %g times. The specified number of total steps is %g",
-                          epoch_of(s) + 1, s->opt.total_steps);
-    else
-        s->number[LAST_EPOCH]++;
-    s->number[STEPS]++;
-    return set_rates(s, false);
-}
-static bool takes_epochs(const tp_schedule *s) { return s->kind->next || has_change(s); }
-static bool move_to(tp_schedule *s, double epoch) {
-    if (!takes_epochs(s)) return tpi_refuse(TP_ERR_VALUE, "%s cannot be stepped to an epoch", s->kind->name);
-    if (!is(s, "CosineAnnealingWarmRestarts"))
-        s->number[LAST_EPOCH] = epoch;
-    else if (!move_restarts(s, epoch))
-        return false;
-    return set_rates(s, true);
-}
-
-/* SequentialLR: the schedule whose turn it is. Its first step is its rate at epoch 0. */
-static bool step_sequence(tp_schedule *s) {
-    const double e = ++s->number[LAST_EPOCH];
-    int64_t i = 0;
-    while (i < s->opt.milestones.n && (double)s->opt.milestones.v[i] <= e) i++;
-    tp_schedule *now = s->part[i];
-    bool ok =
-        i > 0 && (double)s->opt.milestones.v[i - 1] == e && takes_epochs(now) ? move_to(now, 0) : tp_schedule_step(now);
-    if (ok) remember_rates(s);
-    return ok;
-}
-
-bool tp_schedule_step(tp_schedule *s) {
-    TPI_STOP_ON_ERROR(false);
-    if (!schedule_given(s, __func__)) return false;
-    if (s->kind == &sequential) return step_sequence(s);
-    if (s->kind != &chained) return step_plain(s);
-    for (int64_t i = 0; i < s->n; i++)
-        if (!tp_schedule_step(s->part[i])) return false;
-    remember_rates(s);
-    return true;
-}
-bool tp_schedule_step_to(tp_schedule *s, double epoch) {
-    TPI_STOP_ON_ERROR(false);
-    if (!schedule_given(s, __func__) || !move_to(s, epoch)) return false;
-    s->number[STEPS]++;
-    return true;
-}
-
-bool tp_schedule_report(tp_schedule *s, double figure) {
-    TPI_STOP_ON_ERROR(false);
-    if (!schedule_given(s, __func__)) return false;
-    if (!is(s, "ReduceLROnPlateau"))
-        return tpi_refuse(TP_ERR_VALUE, "%s takes no figures: call tp_schedule_step", s->kind->name);
-    double *n = s->number;
-    n[LAST_EPOCH]++;
-    const bool better = tp_plateau_is_better(&s->opt, figure, n[BEST]);
-    if (better) n[BEST] = figure;
-    const bool reduce = tp_plateau_count(&s->opt, better, &n[BAD], &n[COOLING]);
-    for (int64_t g = 0; reduce && g < s->ngroups; g++) *lr_of(s, g) = tp_plateau_reduced(&s->opt, *lr_of(s, g));
-    remember_rates(s);
-    return true;
-}
-
-double tp_schedule_last_lr(const tp_schedule *s, int64_t group) {
-    if (s && !TPI_HANDLE_GIVEN(s, "a schedule")) return NAN;
-    if (s && group >= 0 && group < s->ngroups) return s->last[group];
-    tpi_fail(TP_ERR_INDEX, "argument 'group': expected 0 to %lld, got %lld", s ? (long long)s->ngroups - 1 : -1LL,
-             (long long)group);
-    return NAN;
-}
-double *tp_schedule_state(tp_schedule *s, int64_t *n) {
-    if (!schedule_given(s, __func__) || !TPI_GIVEN(n, "a place for the count")) return NULL;
-    *n = NUMBERS;
-    return s->number;
-}
-
-/* ---- Making ---- */
 static bool begin(tp_schedule *s, tp_optimiser *o, tp_ints milestones) {
     s->o = o;
     s->ngroups = o->ngroups;
@@ -373,7 +431,7 @@ static bool begin(tp_schedule *s, tp_optimiser *o, tp_ints milestones) {
 static bool first_step(tp_schedule *s) {
     s->initial = true;
     s->number[STEPS] = 0;
-    const bool ok = step_plain(s);
+    const bool ok = step_by_epoch(s);
     s->initial = false;
     return ok;
 }
@@ -382,8 +440,7 @@ static bool start(tp_schedule *s) {
     const bool fresh = s->opt.last_epoch == -1;
     for (int64_t g = 0; g < s->ngroups; g++) {
         tpi_group *group = &s->o->groups[g];
-        if (fresh && is(s, "CyclicLR")) *lr_of(s, g) = s->opt.base_lr;
-        if (fresh && is(s, "OneCycleLR")) group->initial_lr = s->opt.max_lr / s->opt.div_factor;
+        if (fresh && s->kind->begin) s->kind->begin(s, g);
         if (fresh && isnan(group->initial_lr)) group->initial_lr = *lr_of(s, g);
         if (isnan(group->initial_lr))
             return tpi_refuse(TP_ERR_VALUE, "group %lld has no initial rate yet: last_epoch is for going on",
@@ -392,7 +449,7 @@ static bool start(tp_schedule *s) {
     }
     s->number[LAST_EPOCH] = s->number[T_CUR] = s->opt.last_epoch;
     s->number[T_I] = s->opt.T_0;
-    if (!is(s, "ReduceLROnPlateau")) return first_step(s);
+    if (!s->kind->by_figures) return first_step(s);
     s->number[LAST_EPOCH] = 0;
     s->number[BEST] = strcmp(s->opt.mode, "min") ? -INFINITY : INFINITY;
     return true;
@@ -411,12 +468,13 @@ static tp_schedule *make(const char *name, tp_optimiser *o, const tp_schedule_op
     tpi_handle_made(s, "schedule");
     s->kind = k;
     s->opt = (tp_schedule_options){TP_SCHEDULE_DEFAULTS_};
-    tpi_take_options(&s->opt, sizeof s->opt, options, options->size);
-    if (begin(s, o, s->opt.milestones) && settle_options(s) && check_options(s) && start(s)) return s;
+    tpi_copy_options(&s->opt, sizeof s->opt, options, options->size);
+    if (begin(s, o, s->opt.milestones) && settle_options(s) && (!k->check || k->check(s)) && start(s)) return s;
     tp_schedule_free(s);
     return NULL;
 }
 tp_schedule *tp_schedule_new(const char *kind, tp_optimiser *o, const tp_schedule_options *options) {
+    if (TPI_ENDED(o, "an optimiser")) return NULL;
     if (!TPI_GIVEN(kind, "a text")) return NULL;
     const char *outer = tpi_op_enter(kind);
     tp_schedule *s = make(kind, o, options);
@@ -432,8 +490,8 @@ static tp_schedule *combine(const kind *k, tp_optimiser *o, int64_t n, tp_schedu
         if (!schedule_given(parts[i], k->name)) return NULL;
         if (parts[i]->o != (o ? o : parts[0]->o))
             return tpi_fail(TP_ERR_VALUE, "%s expects all schedulers to belong to the same optimizer", k->name);
-        if (is(parts[i], "ReduceLROnPlateau"))
-            return tpi_fail(TP_ERR_VALUE, "%s does not support `ReduceLROnPlateau` scheduler", k->name);
+        if (parts[i]->kind->by_figures)
+            return tpi_fail(TP_ERR_VALUE, "%s does not support `%s` scheduler", k->name, parts[i]->kind->name);
     }
     tp_schedule *s = tpi_new0(sizeof *s);
     if (s) {
@@ -455,11 +513,12 @@ tp_schedule *tp_chained_scheduler(int64_t n, tp_schedule *const *schedules) {
 }
 
 /* Takes back the first step that each schedule took when it was made. */
-static void take_back(tp_schedule *s) {
+static void undo_first_step(tp_schedule *s) {
     if (!s->n) s->number[LAST_EPOCH]--;
-    for (int64_t i = 0; i < s->n; i++) take_back(s->part[i]);
+    for (int64_t i = 0; i < s->n; i++) undo_first_step(s->part[i]);
 }
 tp_schedule *tp_sequential_lr(tp_optimiser *o, int64_t n, tp_schedule *const *schedules, tp_ints milestones) {
+    if (TPI_ENDED(o, "an optimiser")) return NULL;
     if (!tp_ok()) return NULL;
     if (n < 0 || (n && milestones.n != n - 1))
         return tpi_fail(TP_ERR_VALUE, "SequentialLR expects one schedule more than milestones, but got %lld and %lld",
@@ -467,7 +526,7 @@ tp_schedule *tp_sequential_lr(tp_optimiser *o, int64_t n, tp_schedule *const *sc
     tp_schedule *s = combine(&sequential, o, n, schedules, milestones);
     if (!s) return NULL;
     for (int64_t g = 0; g < s->ngroups; g++) *lr_of(s, g) = s->o->groups[g].initial_lr;
-    for (int64_t i = 0; i < n; i++) take_back(s->part[i]);
+    for (int64_t i = 0; i < n; i++) undo_first_step(s->part[i]);
     if (s->part[0]->n)
         tp_schedule_step(s->part[0]);
     else

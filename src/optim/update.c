@@ -109,7 +109,9 @@ static void run_chunk(int64_t chunk, void *context) {
 
 /* ---- Preparing ---- */
 
-static bool same_place(const tp_tensor *a, const tp_tensor *b) { return tpi_same_device(tpi_device(a), tpi_device(b)); }
+static bool same_device(const tp_tensor *a, const tp_tensor *b) {
+    return tpi_same_device(tpi_device(a), tpi_device(b));
+}
 
 static bool check_param(const tp_tensor *p, const tp_tensor *g) {
     if (!tp_dtype_is_floating(p->dtype) && !tp_dtype_is_complex(p->dtype))
@@ -130,7 +132,7 @@ static bool check_param(const tp_tensor *p, const tp_tensor *g) {
     if (tp_dtype_is_complex(g->dtype) != tp_dtype_is_complex(p->dtype))
         return tpi_refuse(TP_ERR_RUNTIME, "a parameter of dtype %s has a gradient of dtype %s", tp_dtype_name(p->dtype),
                           tp_dtype_name(g->dtype));
-    return same_place(p, g) || tpi_refuse(TP_ERR_RUNTIME, "a parameter and its gradient are on different devices");
+    return same_device(p, g) || tpi_refuse(TP_ERR_RUNTIME, "a parameter and its gradient are on different devices");
 }
 
 static bool check_state(const tp_tensor *p, const tp_tensor *s, const char *name, int shape) {
@@ -139,7 +141,7 @@ static bool check_state(const tp_tensor *p, const tp_tensor *s, const char *name
                tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected one number on the CPU, got shape %s", name,
                           tpi_shape_text(tpi_shape(s)));
     if (shape != TPI_STATE_LIKE) return true;
-    if (!tpi_same_shape(p, s) || tp_dtype_is_complex(s->dtype) != tp_dtype_is_complex(p->dtype) || !same_place(p, s))
+    if (!tpi_same_shape(p, s) || tp_dtype_is_complex(s->dtype) != tp_dtype_is_complex(p->dtype) || !same_device(p, s))
         return tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected the parameter's shape %s, got %s", name,
                           tpi_shape_text(tpi_shape(p)), tpi_shape_text(tpi_shape(s)));
     return true;
@@ -170,7 +172,7 @@ static void split_complex(tpi_plan *p, int n) {
 }
 
 /* Settles where an item's numbers are. */
-static bool place(item *it, int nargs, tp_tensor *const *arg) {
+static bool set_arguments(item *it, int nargs, tp_tensor *const *arg) {
     tp_tensor *kept[MAX_ARGS];
     int n = 0;
     bool complex = tp_dtype_is_complex(arg[0]->dtype);
@@ -306,7 +308,7 @@ static bool prepare(job *j, const tp_optimiser_kind *kind, int64_t n, const tpi_
         it->from = j->total;
         it->option = e->option;
         it->first = e->first;
-        if (!place(it, nargs, arg)) return false;
+        if (!set_arguments(it, nargs, arg)) return false;
         it->fn = ops->fn[tpi_cpu_isa][2 * flags + (compute_dtype(it->real) == TP_FLOAT64)];
         j->nargs = nargs;
         j->total += it->numel;

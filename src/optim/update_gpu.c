@@ -39,7 +39,7 @@ static bool lies_like(const tp_tensor *t, const tp_tensor *p) {
 }
 
 /* A parameter with holes, and what does not lie as it does, is worked on in a copy. */
-static bool place(item *it, int k, tp_tensor *t, const tp_tensor *p) {
+static bool set_argument(item *it, int k, tp_tensor *t, const tp_tensor *p) {
     if (!t) return true;
     if (lies_like(t, p)) return (it->arg[k] = tpi_retain(t)) != NULL;
     tp_tensor *copy = tpi_is_dense(p)
@@ -56,11 +56,12 @@ static bool prepare(item *it, const tp_optimiser_kind *kind, const tpi_update_en
     memset(it, 0, sizeof *it);
     it->first = e->first;
     it->numel = e->param->numel * (tp_dtype_is_complex((tp_dtype)e->param->dtype) ? 2 : 1);
-    bool ok = place(it, 0, e->param, e->param) && place(it, 1, e->grad, e->param);
+    bool ok = set_argument(it, 0, e->param, e->param) && set_argument(it, 1, e->grad, e->param);
     int nargs = 2;
     for (int64_t k = 0; k < kind->nstates && ok; k++)
         if (ops->slots[k].shape != TPI_STATE_SCALAR)
-            ok = place(it, nargs++, tpi_update_needs(&ops->slots[k], flags, e->param) ? e->state[k] : NULL, e->param);
+            ok = set_argument(it, nargs++, tpi_update_needs(&ops->slots[k], flags, e->param) ? e->state[k] : NULL,
+                              e->param);
     tpi_update_scalars(kind, e, s);
     memcpy(it->scalar, s->out, (size_t)ops->nscalars * sizeof *s->out);
     return ok;
@@ -121,7 +122,7 @@ static bool make(tpi_text *t, const void *context) {
         ok = tpi_text_put(t, "#define T_A%d s_%s\n#define GET_A%d get_%s\n#define SET_A%d set_%s\n", k, type, k, type,
                           k, type);
     }
-    return ok && tpi_text_put(t, "%s#include \"update.gpu.h\"\n", l->ops->text[2 * l->flags + l->wide]);
+    return ok && tpi_text_put(t, "%s#include \"update_gpu_kernel.h\"\n", l->ops->text[2 * l->flags + l->wide]);
 }
 
 static tpi_gpu_function *kernel_of(const launch_kind *l, bool many, int params) {
@@ -144,14 +145,14 @@ static uint32_t put_numbers(bool wide, int n, const double *from, void *to) {
 }
 
 /* ---- Many parameters in one launch ---- */
-static int room_for(const launch_kind *l) { /* parameters in a table */
+static int parameters_that_fit(const launch_kind *l) { /* parameters in a table */
     int each = l->nargs * 8 + 8 + l->nscalars * (l->wide ? 8 : 4) + 4 + 1;
     int n = TABLE_BYTES / each;
     return n > MAX_PARAMS ? MAX_PARAMS : n;
 }
 
 static bool launch_many(const launch_kind *l, int n, item *const *items) {
-    const int params = room_for(l), real = l->wide ? 8 : 4;
+    const int params = parameters_that_fit(l), real = l->wide ? 8 : 4;
     _Alignas(8) char table[TABLE_BYTES + 512], options[MAX_OPTIONS * 8];
     char *at = table;
     memset(table, 0, sizeof table);
@@ -201,14 +202,14 @@ static bool launch_group(const tp_optimiser_kind *kind, const tpi_update_entry *
     if (!driver) return false;
     bool together = strcmp(driver->dialect, "opencl");
     item *some[MAX_PARAMS];
-    int count = 0, room = together ? room_for(&l) : 1;
+    int count = 0, capacity = together ? parameters_that_fit(&l) : 1;
     for (int64_t k = i; k < n; k++) {
         if (items[k].done) continue;
         describe(&other, kind, &entries[k], &items[k]);
         if (!alike(&l, &other)) continue;
         items[k].done = true;
         some[count++] = &items[k];
-        if (count < room) continue;
+        if (count < capacity) continue;
         if (!(together ? launch_many(&l, count, some) : launch_one(&l, some[0]))) return false;
         count = 0;
     }

@@ -1,6 +1,7 @@
 /* What a tensor is, and its elements as plain C values. Every function takes NULL for a tensor: it leaves an error
  * (unless one is pending) and answers -1, NULL, false or NaN, so that these too can stand at the end of a chain of
  * calls. */
+#include "tensor/same_device.h"
 #include "tensor/recorder.h"
 #include <math.h>
 #include <string.h>
@@ -36,8 +37,7 @@ static const char *end_of(const tp_tensor *t) {
 }
 
 bool tp_overlaps(const tp_tensor *a, const tp_tensor *b) {
-    if (!given(a) || !given(b) || !a->numel || !b->numel || tpi_device(a).type != tpi_device(b).type ||
-        tpi_device(a).index != tpi_device(b).index)
+    if (!given(a) || !given(b) || !a->numel || !b->numel || !tpi_same_device(tpi_device(a), tpi_device(b)))
         return false;
     return a->data < end_of(b) && b->data < end_of(a);
 }
@@ -55,20 +55,26 @@ bool tp_set_binding(tp_tensor *t, void *object, void (*gone)(void *object)) {
 }
 
 /* A zero-dimensional tensor has no sizes to ask for, though operators take its dim 0 and -1. */
-static int dim_of(const tp_tensor *t, int64_t dim) {
-    if (!given(t)) return -1;
-    if (t->ndim) return TPI_DIM(t, dim);
-    tpi_fail(TP_ERR_INDEX, "argument 'dim': dimension %lld specified but the tensor has no dimensions", (long long)dim);
-    return -1;
+static int dim_of(const tp_tensor *t, int64_t dim, const char *function) {
+    if (!tpi_given(t, function, "t", "a tensor") || !tpi_is_tensor(t, "t")) return -1;
+    const char *before = tpi_op_enter(function);
+    int d = -1;
+    if (t->ndim)
+        d = TPI_DIM(t, dim);
+    else
+        tpi_fail(TP_ERR_INDEX, "argument 'dim': dimension %lld specified but the tensor has no dimensions",
+                 (long long)dim);
+    tpi_op_leave(before);
+    return d;
 }
 
 int64_t tp_size(const tp_tensor *t, int64_t dim) {
-    int d = dim_of(t, dim);
+    int d = dim_of(t, dim, __func__);
     return d < 0 ? -1 : t->shape[d];
 }
 
 int64_t tp_stride(const tp_tensor *t, int64_t dim) {
-    int d = dim_of(t, dim);
+    int d = dim_of(t, dim, __func__);
     return d < 0 ? -1 : t->strides[d];
 }
 
@@ -102,8 +108,10 @@ tp_scalar tp_item_scalar(const tp_tensor *t) {
 }
 
 /* The item as a real number: a complex one is only taken if its imaginary part is zero. */
-static bool real_item(const tp_tensor *t, tp_scalar *s, const char *kind) {
+static bool real_item(const tp_tensor *t, tp_scalar *s, const char *kind, const char *function) {
+    const char *before = tpi_op_enter(function);
     *s = tp_item_scalar(t);
+    tpi_op_leave(before);
     if (s->kind == TP_SCALAR_NONE) return false;
     if (s->kind == TP_SCALAR_COMPLEX && s->as.d[1] != 0)
         return tpi_refuse(TP_ERR_RUNTIME, "value (%g%+gj) cannot be converted to %s: its imaginary part is not zero",
@@ -113,12 +121,12 @@ static bool real_item(const tp_tensor *t, tp_scalar *s, const char *kind) {
 
 double tp_item(const tp_tensor *t) {
     tp_scalar s;
-    return real_item(t, &s, "a double") ? tp_scalar_to_double(s) : (double)NAN;
+    return real_item(t, &s, "a double", __func__) ? tp_scalar_to_double(s) : (double)NAN;
 }
 
 int64_t tp_item_int(const tp_tensor *t) {
     tp_scalar s;
-    if (!real_item(t, &s, "an integer")) return -1;
+    if (!real_item(t, &s, "an integer", __func__)) return -1;
     if (s.kind == TP_SCALAR_FLOAT && !(s.as.d[0] >= -9223372036854775808.0 && s.as.d[0] < 9223372036854775808.0)) {
         tpi_fail(TP_ERR_VALUE, "cannot convert float %g to an integer", s.as.d[0]);
         return -1;

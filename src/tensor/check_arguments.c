@@ -1,8 +1,13 @@
 /* See check_arguments.h. */
 #include "tensor/check_arguments.h"
 
+/* The array of a list or a state that was freed. */
+static bool is_list_gone(const void *v, const char *argument) {
+    return tpi_debugging && tpi_ended(v, tpi_op_now ? tpi_op_now : "list", argument, "a list");
+}
+
 bool tpi_sound_tensors(tp_tensors list, const char *argument) {
-    if (!tpi_sound_list(list.v, list.n, argument)) return false;
+    if (!tpi_sound_list(list.v, list.n, argument) || is_list_gone(list.v, argument)) return false;
     for (int64_t i = 0; i < list.n; i++)
         if (!tpi_sound_tensor(list.v[i], argument)) return false;
     return true;
@@ -17,7 +22,7 @@ bool tpi_refuse_list(const void *v, int64_t n, const char *argument) {
 
 bool tpi_list_there(const void *v, int64_t n, const char *function, const char *argument) {
     const char *before = tpi_op_enter(function);
-    bool ok = n == 0 || tpi_sound_list(v, n, argument);
+    bool ok = n == 0 || (tpi_sound_list(v, n, argument) && !is_list_gone(v, argument));
     tpi_op_leave(before);
     return ok;
 }

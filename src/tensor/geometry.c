@@ -167,6 +167,7 @@ static bool contiguous_in_order(const tp_tensor *t, const int *order) {
 }
 
 bool tp_is_contiguous(const tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return false;
     if (!t) return false;
     if (t->numel == 0) return true;
     int64_t expected = 1;
@@ -179,6 +180,7 @@ bool tp_is_contiguous(const tp_tensor *t) {
 }
 
 bool tp_is_contiguous_as(const tp_tensor *t, tp_layout layout) {
+    if (TPI_ENDED(t, "a tensor")) return false;
     if (!t) return false;
     if (layout == TP_CHANNELS_LAST) return t->ndim == 4 && contiguous_in_order(t, (const int[]){1, 3, 2, 0});
     if (layout == TP_CHANNELS_LAST_3D) return t->ndim == 5 && contiguous_in_order(t, (const int[]){1, 4, 3, 2, 0});

@@ -12,7 +12,7 @@
 #include <taper/print.h>
 
 #define MAX_PRECISION 100
-#define NUMBER_ROOM   512 /* the longest number: 1e308 with 309 digits, a point, MAX_PRECISION digits */
+#define NUMBER_BYTES  512 /* the longest number: 1e308 with 309 digits, a point, MAX_PRECISION digits */
 
 static tp_print_options options = {sizeof(tp_print_options), 4, 1000, 3, 80, -1};
 static pthread_mutex_t options_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -74,21 +74,21 @@ bool tp_set_print_options(const tp_print_options *given) {
 
 typedef struct text {
     char *v;
-    size_t n, room;
+    size_t n, capacity;
     bool failed;
 } text;
 
 static void put_n(text *out, const char *s, size_t n) {
     if (out->failed) return;
-    if (out->room - out->n <= n) {
-        size_t room = (out->room + n + 1) * 2;
-        char *larger = tpi_realloc(out->v, room);
+    if (out->capacity - out->n <= n) {
+        size_t capacity = (out->capacity + n + 1) * 2;
+        char *larger = tpi_realloc(out->v, capacity);
         if (!larger) {
             out->failed = true;
             return;
         }
         out->v = larger;
-        out->room = room;
+        out->capacity = capacity;
     }
     memcpy(out->v + out->n, s, n);
     out->v[out->n += n] = 0;
@@ -119,16 +119,16 @@ typedef struct printer {
 } printer;
 
 static int number_text(char *buffer, const format *f, double v) {
-    if (isnan(v)) return snprintf(buffer, NUMBER_ROOM, "nan"); /* printf may show a sign */
-    if (f->sci_mode) return snprintf(buffer, NUMBER_ROOM, "%.*e", f->precision, v);
-    if (!f->int_mode) return snprintf(buffer, NUMBER_ROOM, "%.*f", f->precision, v);
-    return snprintf(buffer, NUMBER_ROOM, isinf(v) ? "%.0f" : "%.0f.", v);
+    if (isnan(v)) return snprintf(buffer, NUMBER_BYTES, "nan"); /* printf may show a sign */
+    if (f->sci_mode) return snprintf(buffer, NUMBER_BYTES, "%.*e", f->precision, v);
+    if (!f->int_mode) return snprintf(buffer, NUMBER_BYTES, "%.*f", f->precision, v);
+    return snprintf(buffer, NUMBER_BYTES, isinf(v) ? "%.0f" : "%.0f.", v);
 }
 
 static int plain_text(char *buffer, tp_scalar s) {
-    if (s.kind == TP_SCALAR_BOOL) return snprintf(buffer, NUMBER_ROOM, "%s", s.as.i ? "True" : "False");
-    if (s.kind == TP_SCALAR_UINT) return snprintf(buffer, NUMBER_ROOM, "%llu", (unsigned long long)s.as.i);
-    return snprintf(buffer, NUMBER_ROOM, "%lld", (long long)s.as.i);
+    if (s.kind == TP_SCALAR_BOOL) return snprintf(buffer, NUMBER_BYTES, "%s", s.as.i ? "True" : "False");
+    if (s.kind == TP_SCALAR_UINT) return snprintf(buffer, NUMBER_BYTES, "%llu", (unsigned long long)s.as.i);
+    return snprintf(buffer, NUMBER_BYTES, "%lld", (long long)s.as.i);
 }
 
 static int element_text(char *buffer, const format *f, tp_scalar s, int part) {
@@ -151,7 +151,7 @@ static void see_range(printer *p, tp_scalar s) {
 
 /* First walk, second pass: the width. Zeros, infinities and NaNs do not count among floating values. */
 static void see_width(printer *p, tp_scalar s) {
-    char buffer[NUMBER_ROOM];
+    char buffer[NUMBER_BYTES];
     for (int i = 0; i <= p->complex; i++) {
         format *f = &p->part[i];
         if (f->floating && !counts(s.as.d[i])) continue;
@@ -194,7 +194,7 @@ static void settle_format(printer *p) {
 /* ---- Writing ---- */
 
 static void put_element(printer *p, const char *data) {
-    char buffer[NUMBER_ROOM];
+    char buffer[NUMBER_BYTES];
     tp_scalar s = tpi_load_scalar(data, (tp_dtype)p->t->dtype);
     int n = element_text(buffer, &p->part[0], s, 0);
     put_many(&p->out, ' ', p->part[0].width - n);
@@ -396,6 +396,7 @@ int64_t tp_format_as(const tp_tensor *t, const char *name, const char *contents,
 int64_t tp_format(const tp_tensor *t, char *out, size_t room) { return tp_format_as(t, NULL, NULL, out, room); }
 
 bool tp_fprint(FILE *file, const tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return false;
     if (!TPI_GIVEN(file, "a file")) return false;
     size_t n;
     char *s = text_of(t, NULL, NULL, &n);

@@ -10,9 +10,9 @@
 #include <taper/binding.h>
 
 struct scopes {
-    int64_t depth, marks_room;
+    int64_t depth, marks_capacity;
     int64_t floor; /* scopes up to this depth are put aside: nothing is handed to them */
-    int64_t count, room;
+    int64_t count, capacity;
     int64_t *marks;
     uintptr_t *refs;
 };
@@ -33,8 +33,8 @@ static tp_tensor *count_entry(tp_tensor *t, int by) {
         atomic_fetch_add_explicit(&t->scoped, by, memory_order_relaxed);
     return t;
 }
-static tp_tensor *put_in(tp_tensor *t) { return count_entry(t, 1); }
-static tp_tensor *taken_out(tp_tensor *t) { return count_entry(t, -1); }
+static tp_tensor *count_in(tp_tensor *t) { return count_entry(t, 1); }
+static tp_tensor *count_out(tp_tensor *t) { return count_entry(t, -1); }
 
 static void close_to(struct scopes *s, int64_t depth) {
     while (s->depth > depth) {
@@ -44,7 +44,7 @@ static void close_to(struct scopes *s, int64_t depth) {
             if (ref & 1)
                 tpi_mfree((void *)(ref - 1));
             else
-                tp_release(taken_out((tp_tensor *)ref));
+                tp_release(count_out((tp_tensor *)ref));
         }
         s->depth--;
     }
@@ -75,18 +75,18 @@ static struct scopes *scopes_make(void) {
     return tpi_fail_memory(sizeof *s, "a thread's scopes");
 }
 
-static bool grow(void **array, int64_t *room, size_t item) {
-    int64_t more = *room ? *room * 2 : 16;
+static bool grow(void **array, int64_t *capacity, size_t item) {
+    int64_t more = *capacity ? *capacity * 2 : 16;
     void *larger = tpi_realloc(*array, (size_t)more * item);
     if (!larger) return false;
     *array = larger;
-    *room = more;
+    *capacity = more;
     return true;
 }
 
 tp_scope tp_scope_open(void) {
     struct scopes *s = lost ? NULL : scopes ? scopes : scopes_make();
-    if (!s || (s->depth == s->marks_room && !grow((void **)&s->marks, &s->marks_room, sizeof *s->marks))) {
+    if (!s || (s->depth == s->marks_capacity && !grow((void **)&s->marks, &s->marks_capacity, sizeof *s->marks))) {
         lost++;
         return (tp_scope){0, 0};
     }
@@ -118,7 +118,7 @@ void tp_scopes_back(int64_t before) {
 }
 
 static bool push(struct scopes *s, uintptr_t ref) {
-    if (s->count == s->room && !grow((void **)&s->refs, &s->room, sizeof *s->refs)) return false;
+    if (s->count == s->capacity && !grow((void **)&s->refs, &s->capacity, sizeof *s->refs)) return false;
     s->refs[s->count++] = ref;
     return true;
 }
@@ -132,7 +132,7 @@ static bool in_lost_scope(void) {
 tp_tensor *tpi_to_scope(tp_tensor *t) {
     struct scopes *s = scopes;
     if (!t || (!in_scope(s) && !lost)) return t;
-    if (!in_lost_scope() && push(s, (uintptr_t)t)) return put_in(t);
+    if (!in_lost_scope() && push(s, (uintptr_t)t)) return count_in(t);
     tp_release(t);
     return NULL;
 }
@@ -145,7 +145,7 @@ tp_tensors tpi_list_to_scope(tp_tensors list) {
     for (int64_t i = 0; ok && i < list.n; i++)
         if (list.v[i]) ok = push(s, (uintptr_t)list.v[i]);
     for (int64_t i = 0; ok && i < list.n; i++)
-        if (list.v[i]) put_in(list.v[i]);
+        if (list.v[i]) count_in(list.v[i]);
     if (ok) return list;
     if (!lost) s->count = before;
     tpi_release_list(list);
@@ -167,7 +167,7 @@ tp_tensor *tp_keep(tp_tensor *t) {
     if (at < *mark) return t; /* the caller's own, or an outer scope's: it outlives this scope already */
     if (s->depth == s->floor + 1) {
         drop_entry(s, at);
-        taken_out(t);
+        count_out(t);
     } else {
         s->refs[at] = s->refs[*mark];
         s->refs[(*mark)++] = (uintptr_t)t; /* now the last entry of the enclosing scope */
@@ -176,6 +176,7 @@ tp_tensor *tp_keep(tp_tensor *t) {
 }
 
 tp_tensor *tp_own(tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return NULL;
     tpi_scope_remove(t);
     return t;
 }
@@ -192,7 +193,7 @@ static bool remove_entry(uintptr_t ref) {
 }
 
 void tpi_scope_remove(tp_tensor *t) {
-    if (t && remove_entry((uintptr_t)t)) taken_out(t);
+    if (t && remove_entry((uintptr_t)t)) count_out(t);
 }
 void tpi_scope_remove_list(tp_tensors list) {
     if (!list.v) return;
@@ -205,7 +206,7 @@ bool tpi_scopes_forget(tp_tensor *t) {
     for (int64_t at = s ? s->count - 1 : -1; at >= 0 && atomic_load_explicit(&t->scoped, memory_order_relaxed); at--) {
         if (s->refs[at] != (uintptr_t)t) continue;
         drop_entry(s, at);
-        taken_out(t);
+        count_out(t);
         for (int64_t d = s->depth; d > 0 && s->marks[d - 1] > at; d--) s->marks[d - 1]--;
     }
     if (!atomic_load_explicit(&t->scoped, memory_order_relaxed)) return true;

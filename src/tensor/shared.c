@@ -51,7 +51,7 @@ static void borrow(segment *g) {
     pthread_mutex_unlock(&lock);
 }
 
-static void give_back(segment *g) {
+static void release_segment(segment *g) {
     pthread_mutex_lock(&lock);
     *g->link = g->next;
     if (g->next) g->next->link = g->link;
@@ -62,7 +62,7 @@ static void give_back(segment *g) {
 static size_t lines(int64_t bytes) { return ((size_t)bytes + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN; }
 
 static void segment_free(segment *g) {
-    if (g->link) give_back(g);
+    if (g->link) release_segment(g);
     if (g->data) munmap(g->data, g->length);
     if (g->fd >= 0) close(g->fd);
     if (g->path && g->owner == getpid()) unlink(g->path);
@@ -192,6 +192,7 @@ tp_storage *tp_storage_from_shared(int fd, int64_t bytes, bool keep, const char 
 /* A shared copy is remembered by the storage it was made of, so that tensors which looked at one memory do so again
  * when they move one after the other; not if it has changed since, in either place. */
 tp_storage *tp_storage_share(tp_storage *s, const char *path) {
+    if (TPI_ENDED(s, "a storage")) return NULL;
     if (!s) return tpi_fail(TP_ERR_TYPE, "argument 'storage': expected a storage, got NULL");
     if (s->device.type != TP_CPU)
         return tpi_fail(TP_ERR_MISSING, "argument 'storage': only memory of the CPU can be shared");
@@ -211,19 +212,25 @@ tp_storage *tp_storage_share(tp_storage *s, const char *path) {
 }
 
 /* ---- What a storage knows of it ---- */
-bool tp_storage_is_shared(const tp_storage *s) { return segment_of(s) != NULL; }
+bool tp_storage_is_shared(const tp_storage *s) {
+    if (TPI_ENDED(s, "a storage")) return false;
+    return segment_of(s) != NULL;
+}
 
 int tp_storage_shared_fd(const tp_storage *s) {
+    if (TPI_ENDED(s, "a storage")) return -1;
     segment *g = segment_of(s);
     return g ? g->fd : -1;
 }
 
 const char *tp_storage_shared_path(const tp_storage *s) {
+    if (TPI_ENDED(s, "a storage")) return NULL;
     segment *g = segment_of(s);
     return g ? g->path : NULL;
 }
 
 int64_t tp_storage_shared_count(tp_storage *s, int64_t add) {
+    if (TPI_ENDED(s, "a storage")) return -1;
     segment *g = segment_of(s);
     if (!g) {
         tpi_fail(TP_ERR_TYPE, "argument 'storage': expected shared memory");

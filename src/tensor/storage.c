@@ -2,11 +2,12 @@
  * tape reads.
  *
  * On the CPU small data lives right behind the storage's header, in one block: making a small tensor then costs two
- * trips to the free lists instead of three. Data starts on a cache line and its room is whole cache lines in either
+ * trips to the free lists instead of three. Data starts on a cache line and its size is whole cache lines in either
  * case. */
 #include "tensor/storage.h"
 #include <string.h>
 #include <taper/binding.h>
+#include "base/handle.h"
 #include "tensor/recorder.h"
 #include "tensor/upcalls.h"
 
@@ -27,28 +28,28 @@ static tpi_storage *born(tpi_storage *s) {
     return s;
 }
 
-static tpi_storage *header_new(tp_device device, size_t room) {
-    tpi_storage *s = tpi_alloc(TPI_ALIGN + room);
+static tpi_storage *header_new(tp_device device, size_t inline_bytes) {
+    tpi_storage *s = tpi_alloc(TPI_ALIGN + inline_bytes);
     if (!s) return NULL;
     atomic_init(&s->refs, 1);
     atomic_init(&s->version, 0);
     s->device = device;
-    s->room = (uint32_t)room;
+    s->inline_bytes = (uint32_t)inline_bytes;
     s->data = (char *)s + TPI_ALIGN;
     s->bytes = 0;
-    s->capacity = room;
+    s->capacity = inline_bytes;
     s->release = NULL;
     s->context = NULL;
     s->foreign = false;
-    s->inside = room > 0;
+    s->inside = inline_bytes > 0;
     s->made_up = false;
     return s;
 }
 
-static void header_free(tpi_storage *s) { tpi_free(s, TPI_ALIGN + s->room); }
+static void header_free(tpi_storage *s) { tpi_free(s, TPI_ALIGN + s->inline_bytes); }
 
 /* Storages whose last reference goes to the watcher (include/taper/binding.h) instead of freeing them. They carry this
- * bit in `room`, which is small. */
+ * bit in `inline_bytes`, which is small. */
 #define WATCHED 0x80000000u
 static void (*watcher_of_all)(tpi_storage *s);
 
@@ -143,8 +144,8 @@ bool tpi_storage_resize(tpi_storage *s, size_t bytes) {
 }
 
 void tpi_storage_free(tpi_storage *s) {
-    if (s->room & WATCHED) {
-        s->room &= ~WATCHED;
+    if (s->inline_bytes & WATCHED) {
+        s->inline_bytes &= ~WATCHED;
         atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
         watcher_of_all(s);
         return;
@@ -156,7 +157,7 @@ void tpi_storage_free(tpi_storage *s) {
         if (!s->inside) tpi_above.free(s->device, s->data, s->capacity);
         if (s->context) tpi_storage_release(s->context); /* its shared copy (shared.c), or who lent it */
     }
-    header_free(s);
+    if (!tpi_handle_kept(s)) header_free(s);
 }
 
 void tpi_storage_empty(tpi_storage *s) {
@@ -195,6 +196,7 @@ tp_storage *tp_storage_over(void *data, int64_t bytes, void (*release)(void *con
 tp_storage *tp_storage_retain(tp_storage *s) { return given(s) ? tpi_storage_retain(s) : NULL; }
 
 void tp_storage_release(tp_storage *s) {
+    if (TPI_ENDED(s, "a storage")) return;
     if (s) tpi_storage_release(s);
 }
 
@@ -207,7 +209,7 @@ int64_t tp_storage_references(const tp_storage *s) {
 
 bool tp_storage_watch(tp_storage *s, void (*watcher)(tp_storage *s)) {
     if (!given(s)) return false;
-    s->room = watcher ? s->room | WATCHED : s->room & ~WATCHED;
+    s->inline_bytes = watcher ? s->inline_bytes | WATCHED : s->inline_bytes & ~WATCHED;
     if (watcher) watcher_of_all = watcher;
     return true;
 }

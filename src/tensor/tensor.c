@@ -144,10 +144,11 @@ void tp_release(tp_tensor *t) {
 void tpi_release_list(tp_tensors list) {
     if (!list.v) return;
     for (int64_t i = 0; i < list.n; i++) tp_release(list.v[i]);
-    tpi_mfree(list.v);
+    tpi_handle_mfree(list.v);
 }
 
 void tp_release_all(tp_tensors list) {
+    if (TPI_ENDED(list.v, "a list of tensors")) return;
     tpi_scope_remove_list(list);
     tpi_release_list(list);
 }
@@ -389,8 +390,8 @@ tp_tensor *tpi_detached(tp_tensor *of) {
     return t;
 }
 
-/* t gets the geometry of the new header `made`, which brings the room for the dims and ends here. */
-static void take_geometry(tp_tensor *t, tp_tensor *made) {
+/* t gets the geometry of the new header `made`, which brings the memory for the dims and ends here. */
+static void replace_geometry(tp_tensor *t, tp_tensor *made) {
     if (t->shape != t->inline_dims) tpi_delete(t->shape, dims_bytes(t->ndim));
     if (made->shape == made->inline_dims) {
         memcpy(t->inline_dims, made->inline_dims, sizeof t->inline_dims);
@@ -418,7 +419,7 @@ static tp_tensor *header_for(tpi_storage *s, tp_dtype dtype, const tpi_geometry 
 
 bool tpi_set_geometry(tp_tensor *t, const tpi_geometry *g) {
     tp_tensor *made = header_for(t->storage, (tp_dtype)t->dtype, g);
-    if (made) take_geometry(t, made);
+    if (made) replace_geometry(t, made);
     return made != NULL;
 }
 
@@ -432,14 +433,14 @@ bool tpi_set_storage(tp_tensor *t, tpi_storage *storage, const tpi_geometry *g) 
     tpi_storage *before = t->storage;
     t->storage = tpi_storage_retain(storage);
     t->base = NULL;
-    take_geometry(t, made);
+    replace_geometry(t, made);
     tpi_storage_release(before);
     tp_release(base);
     return true;
 }
 
 /* Other tensors remember where their data is: memory that they share cannot move. */
-static bool make_room(tp_tensor *t, size_t bytes) {
+static bool grow_storage(tp_tensor *t, size_t bytes) {
     tpi_storage *s = t->storage;
     if (bytes <= s->bytes) return true;
     if (bytes > s->capacity && !s->foreign && atomic_load_explicit(&s->refs, memory_order_acquire) != 1)
@@ -465,7 +466,7 @@ bool tpi_resize(tp_tensor *t, tp_ints shape) {
                           tpi_shape_text(shape));
     for (int64_t i = 0; i < shape.n; i++) g.shape[i] = shape.v[i];
     tpi_contiguous_strides(shape, g.strides);
-    if (numel && !make_room(t, (size_t)bytes)) return false;
+    if (numel && !grow_storage(t, (size_t)bytes)) return false;
     return tpi_set_geometry(t, &g);
 }
 

@@ -14,8 +14,8 @@
 typedef struct tp_storage {
     atomic_int refs;
     tp_device device;
-    atomic_uint version; /* raised by every in-place write through a tracked tensor */
-    uint32_t room;       /* bytes behind the header in its own block, where small data lives; 0 if there are none */
+    atomic_uint version;   /* raised by every in-place write through a tracked tensor */
+    uint32_t inline_bytes; /* bytes behind the header in its own block, where small data lives; 0 if there are none */
     char *data;
     size_t bytes;
     size_t capacity;                /* bytes of the block: more than `bytes` after it shrank */
@@ -23,7 +23,7 @@ typedef struct tp_storage {
     void *context; /* what release is given; of our own blocks: a storage that it keeps, or NULL: its shared copy, or
                       the one that lent it its memory */
     bool foreign;
-    bool inside;  /* data is in that room, or lent: it is not freed */
+    bool inside;  /* data is behind the header, or lent: it is not freed */
     bool made_up; /* stands for a meta tensor's memory: the values mean nothing, nor do those of what is made of them */
 } tpi_storage;
 

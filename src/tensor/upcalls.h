@@ -24,8 +24,9 @@ typedef struct tpi_upcalls {
     bool (*is_leaf)(const tp_tensor *t);
     tp_tensor *(*cast)(tp_tensor *t, tp_dtype dtype); /* recorded like any call */
     /* marked tensors (tensor/tensor.h) */
-    tp_tensor *(*resolve)(tp_tensor *t);                /* a copy with the elements in memory */
-    tp_tensor *(*turned)(tp_tensor *t, tp_dtype dtype); /* the conjugate, or negative where it is real, in the dtype */
+    tp_tensor *(*resolve)(tp_tensor *t); /* a copy with the elements in memory */
+    tp_tensor *(*conj_or_neg)(tp_tensor *t,
+                              tp_dtype dtype);          /* the conjugate, or negative where it is real, in the dtype */
     tp_tensor *(*marked_view)(tp_tensor *t);            /* t's memory with the mark turned */
     bool (*write_back)(tp_tensor *to, tp_tensor *from); /* copy_ */
     /* What opgen wrote */

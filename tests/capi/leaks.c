@@ -25,6 +25,36 @@ __attribute__((noinline)) static void lose_two(void) {
     for (int i = 0; i < two; i++) tp_ones(TP_INTS(2, 3)); /* LINE */
 }
 
+static void states_and_saved_values(void) {
+    tp_module *net = tp_nn_linear(2, 2);
+    tp_state all = tp_module_parameters(net);
+    tp_state_free(all);
+    expect(tp_ok() && !tp_adam(tp_list(all.n, all.tensors)), "an optimiser of a state that is gone");
+    expect_error("an optimiser of a state that is gone", "released before");
+    tp_state_free(all);
+    expect_error("a state's second end",
+                 "tp_state_free: argument 'named': expected a state, got one that was released");
+    tp_file *file = tp_new_file();
+    tp_put_number(file, NULL, "n", tp_int(3));
+    const tp_saved *value = tp_file_value(file), *three = tp_saved_get(value, "n");
+    tp_close_file(file);
+    expect(tp_ok() && tp_saved_kind_of(three) == TP_SAVED_NOTHING, "a value of a file that was closed");
+    expect_error("a value of a file that was closed",
+                 "tp_saved_kind_of: argument 'v': expected a value of an open file");
+    expect(!tp_saved_get(value, "n"), "a value of a file that was closed");
+    expect_error("a value of a file that was closed", "tp_saved_get: argument 'v': expected a value of an open file");
+    tp_module_release(net);
+}
+
+/* The shared library knows who called. */
+static void options_without_a_size(void) {
+    tp_tensor *x = tp_ones(TP_INTS(2));
+    const tp_sum_options none = {.size = 0};
+    tp_release(tp_sum_with(x, &none));
+    expect_error("options without a size", "tp_sum: argument 'options': expected a struct that begins with its size");
+    tp_release(x);
+}
+
 static void kinds(void) {
     tp_tensor *rows = tp_zeros(TP_INTS(4, 2));
     tp_dataset *d = tp_dataset_of_tensors(TP_LIST(rows));
@@ -66,6 +96,8 @@ int main(int argc, char **argv) {
     if (tp_debug_mark() < 0) return tp_debug_live(0, add, NULL) == -1 ? 2 : 1; /* without TAPER_DEBUG */
     int64_t before = tp_debug_mark();
     kinds();
+    states_and_saved_values();
+    options_without_a_size();
     TP_SCOPE {
         tp_tensor *x = tp_set_requires_grad(tp_ones(TP_INTS(3)), true);
         tp_backward(tp_sum(tp_mul(x, x)));

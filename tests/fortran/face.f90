@@ -229,16 +229,34 @@ contains
         call expect(all(y%shape() == [2, 3, 8]), "a module given to another")
     end subroutine
 
+    subroutine scripts()
+        type(tp_script) :: net, again
+        type(tp_tensor) :: y
+        character(len=1024) :: folder
+        call get_environment_variable("TAPER_SOURCE_DIR", folder)
+        net = tp_script_load(trim(folder) // "/tests/scripts/perceptron.pt")
+        call net%train(.false.)
+        y = net%forward(tp_ones([5, 4]))
+        call expect(tp_ok() .and. all(y%shape() == [5, 3]), "a TorchScript program")
+        call net%save("again.pt")
+        again = tp_script_load("again.pt")
+        call expect(tp_equal(y, again%forward([tp_ones([5, 4])])), "a TorchScript program that was saved")
+        call net%free()
+        call again%free()
+    end subroutine
+
     subroutine training()
-        type(tp_tensor) :: x, y, loss, again
+        type(tp_tensor) :: x, y, loss, again, drawn
         type(tp_dataset) :: data
         type(tp_loader) :: loader
         type(tp_module) :: net
         type(tp_optimiser) :: adam
         type(tp_schedule) :: schedule
         type(tp_scope) :: scope
+        type(tp_scaler) :: scaler
+        type(tp_generator) :: generator
         real(c_double) :: losses(6), norm
-        integer :: epoch, start, k
+        integer :: epoch, start, k, step
         call tp_manual_seed(5)
         x = tp_randn([20, 3])
         y = tp_sum(x, dim=[1], keepdim=.true.)
@@ -250,24 +268,42 @@ contains
             net = tp_nn_linear(3, 1)
             adam = tp_adam(net, lr=0.1, betas=[0.8d0, 0.99d0], amsgrad=.true.)
             schedule = tp_step_lr(adam, step_size=2, gamma=0.5d0)
+            scaler = tp_scaler_new(init_scale=merge(64, 16, start > 0), growth_interval=1000)
+            generator = tp_generator_new(merge(3, 4, start > 0))
             epoch = 0
-            if (start > 0) call tp_training_load("last.pt", net, adam, schedule, loader, epoch)
-            call expect(epoch == start, "the epoch of the checkpoint")
+            step = 0
+            if (start > 0) call tp_training_load("last.pt", net, adam, schedule, loader, epoch, step, scaler, generator)
+            call expect(epoch == start .and. step == 3 * start, "the epoch and step of the checkpoint")
+            call expect(scaler%get_scale() == 16, "the scaler of the checkpoint")
+            again = tp_rand([4], generator=generator)
+            call expect(tp_ok(), "a generator")
+            if (start > 0) call expect(tp_equal(again, drawn), "the generator of the checkpoint")
+            drawn = again
             do k = epoch + 1, 6
                 do while (loader%next())
                     call scope%open()
                     loss = tp_mse_loss(net%forward(loader%field(0)), loader%field(1))
                     call adam%zero_grad()
-                    call loss%backward()
+                    again = scaler%scale(loss)
+                    call again%backward()
+                    call scaler%unscale(adam)
                     norm = tp_clip_grad_norm(net, 10.0)
-                    call adam%step()
+                    call scaler%step(adam)
+                    call scaler%update()
                     call scope%close()
                 end do
                 call schedule%step()
                 if (start == 0) losses(k) = loss%item()
                 if (start == 3) call expect(loss%item() == losses(k), "the same bits after the checkpoint")
-                if (start == 0 .and. k == 3) call tp_training_save("last.pt", net, adam, schedule, loader, epoch=k)
+                if (start == 0 .and. k == 3) then
+                    call tp_generator_free(generator)
+                    generator = tp_generator_new(4)
+                    call tp_training_save("last.pt", net, adam, schedule, loader, epoch=k, step=3 * k, scaler=scaler, &
+                        generator=generator)
+                end if
             end do
+            call scaler%free()
+            call tp_generator_free(generator)
             call expect(abs(schedule%last_lr() - 0.0125d0) < 1d-9 .and. abs(adam%option("lr") - 0.0125d0) < 1d-9, "a schedule")
         end do
         call expect(loader%batches() == 3 .and. losses(6) < losses(1), "a training")
@@ -364,6 +400,7 @@ contains
         call gradients()
         call modules()
         call training()
+        call scripts()
         call callbacks()
         call tp_free_temporaries()
     end subroutine

@@ -77,14 +77,14 @@ void fuzz_file(const uint8_t *data, size_t n, bool pickle) {
 
 typedef struct memory {
     uint8_t *data;
-    size_t n, room;
+    size_t n, capacity;
 } memory;
 
 static bool append(void *context, const void *data, size_t bytes) {
     memory *m = context;
-    if (m->room - m->n < bytes) {
-        m->room = 2 * (m->n + bytes);
-        m->data = realloc(m->data, m->room);
+    if (m->capacity - m->n < bytes) {
+        m->capacity = 2 * (m->n + bytes);
+        m->data = realloc(m->data, m->capacity);
         if (!m->data) abort();
     }
     if (bytes) memcpy(m->data + m->n, data, bytes);

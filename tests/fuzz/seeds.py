@@ -233,6 +233,15 @@ def steps():
     put("steps", "numbers", bytes(range(200)))
 
 
+def scripts():
+    """The code of the recorded TorchScript files."""
+    for path in sorted((HERE.parent / "scripts").glob("*.pt")):
+        with zipfile.ZipFile(path) as file:
+            for i, name in enumerate(name for name in file.namelist() if "/code/" in name and name.endswith(".py")):
+                if file.getinfo(name).file_size <= 8192:
+                    put("script", f"{path.stem}-{i}", file.read(name))
+
+
 def tokenizers():
     folder = pathlib.Path(__file__).resolve().parent.parent / "fixtures/tokenizer"
     model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}
@@ -252,7 +261,19 @@ def indexes():
 
 if __name__ == "__main__":
     shutil.rmtree(CORPUS, ignore_errors=True)
-    for family in (checkpoints, arrays, datasets, pictures, sounds, events, graphs, steps, tokenizers, indexes):
+    for family in (
+        checkpoints,
+        arrays,
+        datasets,
+        pictures,
+        sounds,
+        events,
+        graphs,
+        steps,
+        scripts,
+        tokenizers,
+        indexes,
+    ):
         family()
     files = [path for path in CORPUS.rglob("*") if path.is_file()]
     print(len(files), "files of", sum(path.stat().st_size for path in files), "bytes")

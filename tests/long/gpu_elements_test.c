@@ -18,11 +18,11 @@
 #include "device/gpu/program.h"
 #include "device/launch.h"
 
-enum { N = 64, SLOTS = 8, ROOM = N * 16, MAX_OPS = 512 };
+enum { N = 64, SLOTS = 8, SLOT_BYTES = N * 16, MAX_OPS = 512 };
 static tp_device device = {TP_XPU, 0};
 
 /* ---- Inputs: in[type][slot] ---- */
-static _Alignas(64) char inputs[TPI_CTYPES][SLOTS][ROOM];
+static _Alignas(64) char inputs[TPI_CTYPES][SLOTS][SLOT_BYTES];
 
 static double real_value(int slot, int i) {
     static const double special[] = {0, 1, -1, 0.5, 2, INFINITY, -INFINITY, NAN};
@@ -75,11 +75,11 @@ static bool put_job(tpi_text *t, const void *context) {
     for (int o = 0; o < j->n && ok; o++) {
         const tpi_map_op *op = j->op[o];
         ok = tpi_text_put(t, "    ((GLOBAL %s *)(AT(char, out) + %d))[i] = element_%d(",
-                          tpi_gpu_ctype_text(out_type(op, j->type)), o * ROOM, o);
+                          tpi_gpu_ctype_text(out_type(op, j->type)), o * SLOT_BYTES, o);
         for (int k = 0; k < op->nin && ok; k++) {
             tpi_ctype in = in_type(op, k, j->type);
             ok = tpi_text_put(t, "((GLOBAL const %s *)(AT(char, in) + %d))[i], ", tpi_gpu_ctype_text(in),
-                              ((int)in * SLOTS + k) * ROOM);
+                              ((int)in * SLOTS + k) * SLOT_BYTES);
         }
         ok = ok && tpi_text_put(t, "p[%d]);\n", o);
     }
@@ -137,28 +137,33 @@ static bool check_op(const job *j, int o, const char *got, const char *want) {
 
 static int run_job(const job *j) {
     const tpi_device_ops *ops = tpi_device_ops_of(device);
-    size_t bytes = (size_t)j->n * ROOM, param_bytes = (size_t)j->n * 8 * sizeof(tpi_param);
+    size_t bytes = (size_t)j->n * SLOT_BYTES, param_bytes = (size_t)j->n * 8 * sizeof(tpi_param);
     tpi_param *params = tpi_malloc(param_bytes);
     char *got = tpi_malloc(bytes), key[32];
-    static _Alignas(64) char want[ROOM];
+    static _Alignas(64) char want[SLOT_BYTES];
     for (int o = 0; o < j->n; o++) params_of(j->op[o], j->type, params + 8 * o);
     char *out = ops->alloc(device, bytes), *in = ops->alloc(device, sizeof inputs),
          *p = ops->alloc(device, param_bytes);
-    assert_true(params && got && out && in && p && ops->from_host(device, in, inputs, sizeof inputs) &&
-                ops->from_host(device, p, params, param_bytes));
+    assert_true(params);
+    assert_true(got);
+    assert_true(out);
+    assert_true(in);
+    assert_true(p);
+    assert_true(ops->from_host(device, in, inputs, sizeof inputs));
+    assert_true(ops->from_host(device, p, params, param_bytes));
     snprintf(key, sizeof key, "%p %d", (const void *)j->op[0], (int)j->type);
     tpi_gpu_function *kernel = tpi_gpu_program(device, key, "every", put_job, j);
     if (!kernel) fail_msg("%s", tp_error());
-    assert_true(tpi_gpu_launch(device, kernel, 1, N, 0, 3,
-                               (tpi_gpu_arg[]){TPI_GPU_PTR(out), TPI_GPU_PTR(in), TPI_GPU_PTR(p)}) &&
-                ops->to_host(device, got, out, bytes));
+    assert_true(
+        tpi_gpu_launch(device, kernel, 1, N, 0, 3, (tpi_gpu_arg[]){TPI_GPU_PTR(out), TPI_GPU_PTR(in), TPI_GPU_PTR(p)}));
+    assert_true(ops->to_host(device, got, out, bytes));
     int failed = 0;
     for (int o = 0; o < j->n; o++) {
         const tpi_map_op *op = j->op[o];
         char *args[SLOTS + 1] = {want};
         for (int k = 0; k < op->nin; k++) args[k + 1] = inputs[in_type(op, k, j->type)][k];
         op->fn[tpi_cpu_isa][j->type](N, args, params + 8 * o);
-        failed += !check_op(j, o, got + (size_t)o * ROOM, want);
+        failed += !check_op(j, o, got + (size_t)o * SLOT_BYTES, want);
     }
     ops->free(device, out, bytes);
     ops->free(device, in, sizeof inputs);

@@ -16,7 +16,7 @@
 #include "device/gpu/axes.h"
 #include "device/gpu/map.h"
 #include "device/gpu/program.h"
-#include "device/program.h"
+#include "device/block_program.h"
 
 static const char *const renamed[] = {"op_element", "op_start", "op_step", "op_merge", "op_finish",
                                       "op_value",   "state_t",  "x_t",     "out0_t",   "out1_t",
@@ -33,8 +33,8 @@ static bool put_operator(tpi_text *t, int number, const char *source, int nparam
     return ok;
 }
 
-static void map_calls(char *calls, size_t room, const tpi_map_op *op, tpi_ctype c) {
-    int n = snprintf(calls, room, "    *AT(%s, to) = op_element(",
+static void map_calls(char *calls, size_t capacity, const tpi_map_op *op, tpi_ctype c) {
+    int n = snprintf(calls, capacity, "    *AT(%s, to) = op_element(",
                      tpi_gpu_ctype_text(op->result == TPI_RESULT_SAME    ? c
                                         : op->result == TPI_RESULT_INT64 ? TPI_I64
                                         : op->result == TPI_RESULT_REAL  ? (c == TPI_C64    ? TPI_F32
@@ -43,23 +43,23 @@ static void map_calls(char *calls, size_t room, const tpi_map_op *op, tpi_ctype 
                                                                          : TPI_B8));
     for (int i = 0; i < op->nin; i++) {
         tpi_ctype in = op->in_type[i] == TPI_CTYPES ? c : (tpi_ctype)op->in_type[i];
-        n += snprintf(calls + n, room - (size_t)n, "AT(%s, to)[%d], ", tpi_gpu_ctype_text(in), i);
+        n += snprintf(calls + n, capacity - (size_t)n, "AT(%s, to)[%d], ", tpi_gpu_ctype_text(in), i);
     }
-    snprintf(calls + n, room - (size_t)n, "param);\n");
+    snprintf(calls + n, capacity - (size_t)n, "param);\n");
 }
 
-static void fold_calls(char *calls, size_t room, int nout, bool merges, bool scan) {
-    int n = snprintf(calls, room,
+static void fold_calls(char *calls, size_t capacity, int nout, bool merges, bool scan) {
+    int n = snprintf(calls, capacity,
                      "    state_t a = op_start(param);\n    for (int64_t i = 0; i < n; i++) a = op_step(a, AT(x_t, "
                      "to)[i], i, param);\n");
-    if (merges) n += snprintf(calls + n, room - (size_t)n, "    a = op_merge(a, a, param);\n");
-    for (int r = 0; r < nout; r++) n += snprintf(calls + n, room - (size_t)n, "    out%d_t r%d;\n", r, r);
-    n += snprintf(calls + n, room - (size_t)n, "    op_%s(a, %s, param", scan ? "value" : "finish",
+    if (merges) n += snprintf(calls + n, capacity - (size_t)n, "    a = op_merge(a, a, param);\n");
+    for (int r = 0; r < nout; r++) n += snprintf(calls + n, capacity - (size_t)n, "    out%d_t r%d;\n", r, r);
+    n += snprintf(calls + n, capacity - (size_t)n, "    op_%s(a, %s, param", scan ? "value" : "finish",
                   scan ? "AT(x_t, to)[0], n" : "n");
-    for (int r = 0; r < nout; r++) n += snprintf(calls + n, room - (size_t)n, ", &r%d", r);
-    n += snprintf(calls + n, room - (size_t)n, ");\n");
+    for (int r = 0; r < nout; r++) n += snprintf(calls + n, capacity - (size_t)n, ", &r%d", r);
+    n += snprintf(calls + n, capacity - (size_t)n, ");\n");
     for (int r = 0; r < nout; r++)
-        n += snprintf(calls + n, room - (size_t)n, "    AT(out%d_t, to)[%d] = r%d;\n", r, r, r);
+        n += snprintf(calls + n, capacity - (size_t)n, "    AT(out%d_t, to)[%d] = r%d;\n", r, r, r);
 }
 
 typedef struct family_of_type {

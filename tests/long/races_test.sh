@@ -9,7 +9,7 @@ cd "$TAPER_BUILD_DIR"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-races() { # a test, its threads, rooms
+races() { # a test, its threads, folders of src
     local test=$1_test threads=$2 here=$scratch/$1
     shift 2
     mkdir "$here"
@@ -17,8 +17,8 @@ races() { # a test, its threads, rooms
     ninja -t commands "$test" > "$here/commands"
     while read -r command; do
         source=${command##* -c }
-        room=${source#"$TAPER_SOURCE_DIR"/src/}
-        case " $* $test.c " in *" ${room%%/*} "* | *" ${source##*/tests/} "*) ;; *) continue ;; esac
+        folder=${source#"$TAPER_SOURCE_DIR"/src/}
+        case " $* $test.c " in *" ${folder%%/*} "* | *" ${source##*/tests/} "*) ;; *) continue ;; esac
         case $source in *.isa.c) continue ;; esac
         object=$here/$(echo "${source#"$TAPER_SOURCE_DIR"/}" | tr / _).o
         flags=${command#* -I}

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Asks PyTorch for the answers that check.py and check_nn.py hold a module to, and writes them anew.
 
-  python record.py                       the recorded calls of operators, asked again of the PyTorch that runs this
-  python record.py --nn                  those of layers, optimisers and schedules
-  python record.py --add nn.functional.elu   also PyTorch's own samples of an operator (torch.testing, which needs the
-  package expecttest) python record.py --to FOLDER           write there instead of beside this file
+  python record.py                          the recorded calls of operators, asked again of the PyTorch that runs this
+  python record.py --nn                     those of layers, optimisers and schedules
+  python record.py --add nn.functional.elu  also PyTorch's own samples of an operator (torch.testing, which needs the
+                                            package expecttest)
+  python record.py --to FOLDER              write there instead of beside this file
 
 It runs with PyTorch, never with Taper. It prints each call whose answer is another one than before; a call that PyTorch
 refuses now is left out."""

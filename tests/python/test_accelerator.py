@@ -43,10 +43,15 @@ def isolated(code, **environment):
 
 # ---- Devices ----
 def test_devices_are_there():
-    assert gpu.is_available() and gpu.device_count() >= 1 and gpu.current_device() == 0
+    assert gpu.is_available()
+    assert gpu.device_count() >= 1
+    assert gpu.current_device() == 0
     about = gpu.get_device_properties(0)
-    assert about.name == gpu.get_device_name() and about.total_memory > 0
-    assert gpu.is_bf16_supported() and gpu.get_arch_list() and gpu.is_initialized() in (True, False)
+    assert about.name == gpu.get_device_name()
+    assert about.total_memory > 0
+    assert gpu.is_bf16_supported()
+    assert gpu.get_arch_list()
+    assert gpu.is_initialized() in (True, False)
     with pytest.raises(AssertionError, match="Invalid device id"):
         gpu.get_device_properties(40)
     with pytest.raises(ValueError, match=f"Expected a {KIND} device, but got: cpu"):
@@ -58,19 +63,20 @@ def test_devices_are_there():
 @on_xpu
 def test_what_an_xpu_is():
     about = gpu.get_device_properties(0)
-    assert about.max_compute_units > 0 and gpu.get_device_capability()["has_fp64"] == about.has_fp64
+    assert about.max_compute_units > 0
+    assert gpu.get_device_capability()["has_fp64"] == about.has_fp64
     assert repr(about).startswith(f"_XpuDeviceProperties(name='{about.name}', platform_name=")
-    assert torch.version.xpu and torch.version.cuda is None and torch.version.hip is None
+    assert torch.version.xpu
+    assert torch.version.cuda is None
+    assert torch.version.hip is None
 
 
 @on_cuda
 def test_what_a_gpu_is():
     about, mega = gpu.get_device_properties(0), 1 << 20
-    assert (
-        gpu.get_device_capability() == (about.major, about.minor)
-        and about.multi_processor_count > 0
-        and about.warp_size in (32, 64)
-    )
+    assert gpu.get_device_capability() == (about.major, about.minor)
+    assert about.multi_processor_count > 0
+    assert about.warp_size in (32, 64)
     assert repr(about).startswith(
         f"_CudaDeviceProperties(name='{about.name}', major={about.major}, minor={about.minor}"
     )
@@ -78,43 +84,40 @@ def test_what_a_gpu_is():
         f"total_memory={about.total_memory // mega}MB, multi_processor_count={about.multi_processor_count}, uuid="
         in repr(about)
     )
-    assert (torch.version.cuda or torch.version.hip)[0].isdigit() and torch.backends.cuda.is_built() and torch.has_cuda
-    assert torch.cuda.FloatTensor([1.0, 2.0]).device == HERE and isinstance(
-        torch.ones(1).cuda(), torch.cuda.FloatTensor
-    )
-    assert (
-        0 <= gpu.utilization() <= 100
-        and gpu.temperature() > 0
-        and gpu.device_memory_used() > 0
-        and gpu.list_gpu_processes().startswith("GPU:0")
-    )
-    assert "Allocated memory" in gpu.memory_summary() and gpu.cudart().cudaMemGetInfo(0) == gpu.mem_get_info(0)
+    assert (torch.version.cuda or torch.version.hip)[0].isdigit()
+    assert torch.backends.cuda.is_built()
+    assert torch.has_cuda
+    assert torch.cuda.FloatTensor([1.0, 2.0]).device == HERE
+    assert isinstance(torch.ones(1).cuda(), torch.cuda.FloatTensor)
+    assert 0 <= gpu.utilization() <= 100
+    assert gpu.temperature() > 0
+    assert gpu.device_memory_used() > 0
+    assert gpu.list_gpu_processes().startswith("GPU:0")
+    assert "Allocated memory" in gpu.memory_summary()
+    assert gpu.cudart().cudaMemGetInfo(0) == gpu.mem_get_info(0)
     interface = torch.ones(2, 3, device=KIND).T.__cuda_array_interface__
-    assert (
-        interface["shape"] == (3, 2)
-        and interface["strides"] == (4, 12)
-        and interface["typestr"] == "<f4"
-        and interface["version"] == 2
-    )
+    assert interface["shape"] == (3, 2)
+    assert interface["strides"] == (4, 12)
+    assert interface["typestr"] == "<f4"
+    assert interface["version"] == 2
 
 
 def test_the_accelerator():
     accelerator = torch.accelerator.current_accelerator()
-    assert (
-        accelerator == torch.device(KIND)
-        and torch.accelerator.is_available()
-        and torch.accelerator.device_count() == gpu.device_count()
-    )
-    assert torch.accelerator.current_device_index() == 0 and torch.get_device_module() is gpu
-    assert torch.device(0) == HERE and torch.ones(2).to(0).device == HERE
+    assert accelerator == torch.device(KIND)
+    assert torch.accelerator.is_available()
+    assert torch.accelerator.device_count() == gpu.device_count()
+    assert torch.accelerator.current_device_index() == 0
+    assert torch.get_device_module() is gpu
+    assert torch.device(0) == HERE
+    assert torch.ones(2).to(0).device == HERE
     assert torch.accelerator.current_stream().device == HERE
     torch.accelerator.synchronize(), torch.accelerator.empty_cache(), torch.accelerator.empty_host_cache()
     free, total = torch.accelerator.get_memory_info()
-    assert 0 < free <= total and torch.accelerator.memory.memory_reserved() == gpu.memory_reserved()
-    assert (
-        torch.accelerator.random.get_rng_state().equal(gpu.get_rng_state())
-        and torch.accelerator.Graph().pool() is not None
-    )
+    assert 0 < free <= total
+    assert torch.accelerator.memory.memory_reserved() == gpu.memory_reserved()
+    assert torch.accelerator.random.get_rng_state().equal(gpu.get_rng_state())
+    assert torch.accelerator.Graph().pool() is not None
 
 
 @two_devices
@@ -133,7 +136,8 @@ def test_the_current_device():
         thread.start(), thread.join()
     assert seen == [0]
     across = torch.arange(4.0, device=HERE).to(NEXT)
-    assert across.device.index == 1 and across.tolist() == [0, 1, 2, 3]
+    assert across.device.index == 1
+    assert across.tolist() == [0, 1, 2, 3]
     with pytest.raises(
         RuntimeError,
         match=f"Expected all tensors to be on the same device, but found at least two devices, {HERE} and {NEXT}!",
@@ -157,15 +161,14 @@ def test_a_default_device_without_an_index_is_the_current_one():
     torch.set_default_tensor_type(f"torch.{KIND}.DoubleTensor")
     double = torch.zeros(1)
     torch.set_default_tensor_type(torch.FloatTensor)
-    assert (double.dtype, double.device) == (torch.float64, HERE) and torch.zeros(1).type() == "torch.FloatTensor"
+    assert (double.dtype, double.device) == (torch.float64, HERE)
+    assert torch.zeros(1).type() == "torch.FloatTensor"
     with torch.device(KIND):
         with gpu.device(1):
             assert torch.zeros(1).device.index == 1
-        assert (
-            torch.zeros(1).device == HERE
-            and torch.nn.Linear(2, 2).weight.device == HERE
-            and torch.tensor([1.0]).device == HERE
-        )
+        assert torch.zeros(1).device == HERE
+        assert torch.nn.Linear(2, 2).weight.device == HERE
+        assert torch.tensor([1.0]).device == HERE
         with torch.device("cpu"):
             assert torch.zeros(1).is_cpu
         assert not torch.zeros(1).is_cpu
@@ -220,32 +223,29 @@ def test_a_forked_child_says_what_to_do():
 def test_a_tensor_goes_there_and_back():
     x = torch.arange(6.0).reshape(2, 3)
     y = x.to(KIND)
-    assert (
-        y.device == HERE
-        and (y.is_xpu, y.is_cuda) == (KIND == "xpu", KIND == "cuda")
-        and not y.is_cpu
-        and y.get_device() == 0
-        and y.type() == f"torch.{KIND}.FloatTensor"
-    )
-    assert getattr(y, KIND)() is y and y.to(HERE) is y and y.to(y) is y and y.cpu().equal(x) and y.data_ptr() != 0
+    assert y.device == HERE
+    assert (y.is_xpu, y.is_cuda) == (KIND == "xpu", KIND == "cuda")
+    assert not y.is_cpu
+    assert y.get_device() == 0
+    assert y.type() == f"torch.{KIND}.FloatTensor"
+    assert getattr(y, KIND)() is y
+    assert y.to(HERE) is y
+    assert y.to(y) is y
+    assert y.cpu().equal(x)
+    assert y.data_ptr() != 0
     assert repr(y) == f"tensor([[0., 1., 2.],\n        [3., 4., 5.]], device='{HERE}')"
-    assert (
-        (y * 2 + 1).cpu().equal(x * 2 + 1)
-        and (y + torch.tensor(2.0)).cpu().equal(x + 2)
-        and y.tolist() == x.tolist()
-        and y[1, 2].item() == 5
-    )
-    assert (
-        y.T.to("cpu").equal(x.T)
-        and y[:, 1:].cpu().equal(x[:, 1:])
-        and y.to("cpu", torch.float64).dtype == torch.float64
-    )
-    assert (
-        y.new_zeros(2).device == HERE
-        and torch.zeros_like(y).device == HERE
-        and torch.tensor([1], device=KIND).device == HERE
-    )
-    assert torch.full((2,), 3, device=HERE).cpu().tolist() == [3, 3] and torch.as_tensor(x, device=KIND).device == HERE
+    assert (y * 2 + 1).cpu().equal(x * 2 + 1)
+    assert (y + torch.tensor(2.0)).cpu().equal(x + 2)
+    assert y.tolist() == x.tolist()
+    assert y[1, 2].item() == 5
+    assert y.T.to("cpu").equal(x.T)
+    assert y[:, 1:].cpu().equal(x[:, 1:])
+    assert y.to("cpu", torch.float64).dtype == torch.float64
+    assert y.new_zeros(2).device == HERE
+    assert torch.zeros_like(y).device == HERE
+    assert torch.tensor([1], device=KIND).device == HERE
+    assert torch.full((2,), 3, device=HERE).cpu().tolist() == [3, 3]
+    assert torch.as_tensor(x, device=KIND).device == HERE
     with pytest.raises(
         TypeError,
         match=f"can't convert {HERE} device type tensor to numpy. Use Tensor.cpu\\(\\) to copy the tensor to host memory first.",
@@ -258,23 +258,28 @@ def test_a_tensor_goes_there_and_back():
         y + x
     with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
         torch.zeros(1, device=f"{KIND}:40")
-    assert y.sum(0).cpu().equal(x.sum(0)) and y.max().item() == 5 and (y @ y.T).cpu().equal(x @ x.T)
+    assert y.sum(0).cpu().equal(x.sum(0))
+    assert y.max().item() == 5
+    assert (y @ y.T).cpu().equal(x @ x.T)
 
 
 def test_storages_copies_and_files():
     y = torch.arange(4, device=KIND)
     memory = y.untyped_storage()
-    assert (
-        memory.device == HERE
-        and memory.cpu().device.type == "cpu"
-        and getattr(memory.cpu(), KIND)().device == HERE
-        and y.storage().type() == f"torch.{KIND}.LongStorage"
-    )
+    assert memory.device == HERE
+    assert memory.cpu().device.type == "cpu"
+    assert getattr(memory.cpu(), KIND)().device == HERE
+    assert y.storage().type() == f"torch.{KIND}.LongStorage"
     for again in copy.deepcopy(y), copy.copy(y), pickle.loads(pickle.dumps(y)):
-        assert again.device == HERE and again.tolist() == [0, 1, 2, 3]
-    assert y.is_shared() and y.share_memory_() is y and y.device == HERE
+        assert again.device == HERE
+        assert again.tolist() == [0, 1, 2, 3]
+    assert y.is_shared()
+    assert y.share_memory_() is y
+    assert y.device == HERE
     parameter = copy.deepcopy(torch.nn.Parameter(torch.ones(2, device=KIND)))
-    assert isinstance(parameter, torch.nn.Parameter) and parameter.device == HERE and parameter.requires_grad
+    assert isinstance(parameter, torch.nn.Parameter)
+    assert parameter.device == HERE
+    assert parameter.requires_grad
     file = io.BytesIO()
     torch.save({"y": y, "part": y[1:3]}, file)
     for map_location, place in (
@@ -286,7 +291,8 @@ def test_storages_copies_and_files():
     ):
         file.seek(0)
         loaded = torch.load(file, map_location=map_location)
-        assert loaded["y"].device == torch.device(place) and loaded["part"].tolist() == [1, 2]
+        assert loaded["y"].device == torch.device(place)
+        assert loaded["part"].tolist() == [1, 2]
         assert loaded["part"].untyped_storage().data_ptr() == loaded["y"].untyped_storage().data_ptr()
     torch.save(torch.ones(1), here := io.BytesIO())
     here.seek(0)
@@ -303,7 +309,8 @@ def test_dlpack_stays_on_the_device():
     y = torch.arange(3.0, device=KIND)
     assert y.__dlpack_device__() == ({"cuda": 2, "xpu": 14}[KIND], 0)
     again = torch.from_dlpack(y)
-    assert again.device == HERE and again.data_ptr() == y.data_ptr()
+    assert again.device == HERE
+    assert again.data_ptr() == y.data_ptr()
     assert torch.from_dlpack(y, device="cpu").device.type == "cpu"
     other = gpu.Stream()
     with gpu.stream(other):  # who takes it waits for who made it
@@ -318,16 +325,17 @@ def test_dlpack_stays_on_the_device():
 def test_pinned_memory():
     x = torch.arange(1000.0)
     pinned = x.pin_memory()
-    assert pinned.is_pinned() and not x.is_pinned() and pinned.pin_memory() is pinned and pinned.equal(x)
+    assert pinned.is_pinned()
+    assert not x.is_pinned()
+    assert pinned.pin_memory() is pinned
+    assert pinned.equal(x)
     y = pinned.to(KIND, non_blocking=True)
     back = torch.empty(1000, pin_memory=True).copy_(y, non_blocking=True)
     gpu.synchronize()
-    assert (
-        back.equal(x)
-        and back.is_pinned()
-        and torch.tensor([1.0], pin_memory=True).is_pinned()
-        and pinned.untyped_storage().is_pinned()
-    )
+    assert back.equal(x)
+    assert back.is_pinned()
+    assert torch.tensor([1.0], pin_memory=True).is_pinned()
+    assert pinned.untyped_storage().is_pinned()
     with pytest.raises(
         RuntimeError, match=f"cannot pin 'torch.{KIND}.FloatTensor' only dense CPU tensors can be pinned"
     ):
@@ -340,29 +348,28 @@ def test_a_loader_pins_its_batches():
     data = torch.utils.data.TensorDataset(torch.arange(8.0), torch.arange(8))
     for workers in 0, 1:
         batches = list(torch.utils.data.DataLoader(data, batch_size=4, pin_memory=True, num_workers=workers))
-        assert (
-            len(batches) == 2
-            and all(t.is_pinned() for batch in batches for t in batch)
-            and batches[1][1].tolist() == [4, 5, 6, 7]
-        )
+        assert len(batches) == 2
+        assert all(t.is_pinned() for batch in batches for t in batch)
+        assert batches[1][1].tolist() == [4, 5, 6, 7]
     named = torch.utils.data.DataLoader([{"x": torch.ones(2), "name": "a"}] * 2, batch_size=2, pin_memory=True)
     batch = next(iter(named))
-    assert batch["x"].is_pinned() and batch["name"] == ["a", "a"]
+    assert batch["x"].is_pinned()
+    assert batch["name"] == ["a", "a"]
 
 
 # ---- Streams, events, graphs ----
 def test_streams_and_events():
     default, other = gpu.current_stream(), gpu.Stream()
-    assert (
-        default == gpu.current_stream() != other
-        and hash(default) == hash(gpu.current_stream())
-        and other.device == HERE
-    )
+    assert default == gpu.current_stream() != other
+    assert hash(default) == hash(gpu.current_stream())
+    assert other.device == HERE
     texts = {
         "xpu": "torch.xpu.Stream(device=xpu:0 sycl_queue=0x0)",
         "cuda": "<torch.cuda.Stream device=cuda:0 cuda_stream=0x0>",
     }
-    assert repr(default) == texts[KIND] and isinstance(other, torch.Stream) and torch.Stream(KIND).device == HERE
+    assert repr(default) == texts[KIND]
+    assert isinstance(other, torch.Stream)
+    assert torch.Stream(KIND).device == HERE
     with gpu.stream(other), gpu.stream(None):
         assert gpu.current_stream() == other
         y = torch.ones(1000, device=KIND) * 2
@@ -374,16 +381,18 @@ def test_streams_and_events():
     y.record_stream(default)
     assert (y + 1).sum().item() == 3000
     other.synchronize()
-    assert other.query() and mark.query() and mark.device == HERE
+    assert other.query()
+    assert mark.query()
+    assert mark.device == HERE
     start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
-    assert repr(start) in ("torch.xpu.Event(uninitialized)", "<torch.cuda.Event uninitialized>") and isinstance(
-        start, torch.Event
-    )
+    assert repr(start) in ("torch.xpu.Event(uninitialized)", "<torch.cuda.Event uninitialized>")
+    assert isinstance(start, torch.Event)
     start.record()
     torch.ones(1000, device=KIND) * 2
     end.record()
     end.synchronize()
-    assert start.elapsed_time(end) >= 0 and "uninitialized" not in repr(start)
+    assert start.elapsed_time(end) >= 0
+    assert "uninitialized" not in repr(start)
     with pytest.raises(ValueError, match="enable_timing=True"):
         gpu.Event().elapsed_time(end)
     with pytest.raises(RuntimeError, match="unknown parameter type"):
@@ -396,7 +405,8 @@ def test_streams_and_events():
 
 @on_xpu
 def test_graphs_say_that_opencl_has_none():
-    assert not gpu.is_current_stream_capturing() and gpu.graph_pool_handle() != gpu.graph_pool_handle()
+    assert not gpu.is_current_stream_capturing()
+    assert gpu.graph_pool_handle() != gpu.graph_pool_handle()
     graph = gpu.XPUGraph()
     with pytest.raises(NotImplementedError, match="graphs are not available with OpenCL"):
         with gpu.graph(graph):
@@ -425,7 +435,8 @@ def test_graphs_replay_what_was_recorded():
     with torch.cuda.graph(again, pool=graph.pool()):
         z = x + 1
     again.replay()
-    assert z.mean().item() == 6 and again.pool() == graph.pool()
+    assert z.mean().item() == 6
+    assert again.pool() == graph.pool()
     graph.reset()
     with pytest.raises(RuntimeError, match="without a preceding successful capture"):
         graph.replay()
@@ -451,10 +462,8 @@ def test_memory_is_counted():
     before = gpu.memory_allocated()
     y = torch.empty(1 << 20, device=KIND)
     assert gpu.memory_allocated() - before == 4 << 20 == gpu.memory_stats()["allocated_bytes.all.current"] - before
-    assert (
-        gpu.memory_reserved() >= gpu.memory_allocated()
-        and torch.accelerator.memory_allocated() == gpu.memory_allocated(HERE)
-    )
+    assert gpu.memory_reserved() >= gpu.memory_allocated()
+    assert torch.accelerator.memory_allocated() == gpu.memory_allocated(HERE)
     state = next(b for s in gpu.memory_snapshot() for b in s["blocks"] if b["address"] == y.data_ptr())
     assert state == {
         "address": y.data_ptr(),
@@ -464,12 +473,14 @@ def test_memory_is_counted():
         "frames": [],
     }
     del y
-    assert gpu.memory_allocated() == before and gpu.max_memory_allocated() >= before + (4 << 20)
+    assert gpu.memory_allocated() == before
+    assert gpu.max_memory_allocated() >= before + (4 << 20)
     reserved = gpu.memory_reserved()
     gpu.empty_cache()
     assert gpu.memory_reserved() < reserved
     gpu.reset_peak_memory_stats()
-    assert gpu.max_memory_allocated() == before and gpu.memory_stats_as_nested_dict()["num_ooms"] == 0
+    assert gpu.max_memory_allocated() == before
+    assert gpu.memory_stats_as_nested_dict()["num_ooms"] == 0
     free, total = gpu.mem_get_info()
     assert 0 < free <= total
 
@@ -480,16 +491,21 @@ def test_out_of_memory_names_the_operators_that_hold_most():
     with pytest.raises(torch.OutOfMemoryError) as caught:
         torch.empty(1 << 45, device=KIND)
     text = str(caught.value)
-    assert "Largest owners: " in text and "no operator" not in text, text
-    assert len(held) == 7 and "3.00 MiB in 3 blocks of mm" in text and "2.00 MiB in 2 blocks of relu" in text, text
+    assert "Largest owners: " in text, text
+    assert "no operator" not in text, text
+    assert len(held) == 7, text
+    assert "3.00 MiB in 3 blocks of mm" in text, text
+    assert "2.00 MiB in 2 blocks of relu" in text, text
 
 
 def test_out_of_memory_leaves_things_usable():
     y = torch.ones(10, device=KIND)
     with pytest.raises(torch.OutOfMemoryError, match=f"{WORD} out of memory. Tried to allocate 128.00 TiB") as caught:
         torch.empty(1 << 45, device=KIND)
-    assert isinstance(caught.value, RuntimeError) and torch.cuda.OutOfMemoryError is torch.OutOfMemoryError
-    assert (y + 1).sum().item() == 20 and gpu.memory_stats()["num_ooms"] >= 1
+    assert isinstance(caught.value, RuntimeError)
+    assert torch.cuda.OutOfMemoryError is torch.OutOfMemoryError
+    assert (y + 1).sum().item() == 20
+    assert gpu.memory_stats()["num_ooms"] >= 1
     with pytest.raises(ValueError, match="Invalid fraction value: 2.0. Allowed range: 0~1"):
         gpu.set_per_process_memory_fraction(2.0)
     try:
@@ -499,20 +515,20 @@ def test_out_of_memory_leaves_things_usable():
             torch.empty(1 << 22, device=KIND)
     finally:
         gpu.set_per_process_memory_fraction(1.0)
-    assert gpu.get_per_process_memory_fraction() == 1.0 and torch.empty(1 << 22, device=KIND).numel()
+    assert gpu.get_per_process_memory_fraction() == 1.0
+    assert torch.empty(1 << 22, device=KIND).numel()
 
 
 # ---- Random numbers ----
 def test_each_device_has_a_generator():
     torch.manual_seed(7)
-    assert (
-        gpu.initial_seed() == 7
-        and gpu.get_rng_state().dtype == torch.uint8
-        and len(gpu.get_rng_state_all()) == gpu.device_count()
-    )
+    assert gpu.initial_seed() == 7
+    assert gpu.get_rng_state().dtype == torch.uint8
+    assert len(gpu.get_rng_state_all()) == gpu.device_count()
     state, host = gpu.get_rng_state(), torch.get_rng_state()
     first = torch.rand(5, device=KIND)
-    assert torch.get_rng_state().equal(host) and not gpu.get_rng_state().equal(state)
+    assert torch.get_rng_state().equal(host)
+    assert not gpu.get_rng_state().equal(state)
     gpu.set_rng_state(state)
     assert torch.rand(5, device=KIND).equal(first)
     gpu.manual_seed_all(7)
@@ -524,7 +540,9 @@ def test_each_device_has_a_generator():
     torch.rand(5, device=KIND)
     assert torch.rand(5, device=KIND).equal(again)
     own = torch.Generator(device=KIND).manual_seed(7)
-    assert own.device == HERE and torch.rand(5, device=KIND, generator=own).equal(first) and own.get_offset() > 0
+    assert own.device == HERE
+    assert torch.rand(5, device=KIND, generator=own).equal(first)
+    assert own.get_offset() > 0
     gpu.seed(), gpu.seed_all()
     assert gpu.default_generators[0].initial_seed() == gpu.initial_seed() != 7
 
@@ -546,12 +564,10 @@ def test_a_module_moves_and_trains():
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
     twin = copy.deepcopy(model).to(KIND)
     parameters = list(twin.parameters())
-    assert (
-        all(p.device == HERE for p in parameters)
-        and twin.cpu() is twin
-        and getattr(twin, KIND)() is twin
-        and list(twin.parameters())[0] is parameters[0]
-    )
+    assert all(p.device == HERE for p in parameters)
+    assert twin.cpu() is twin
+    assert getattr(twin, KIND)() is twin
+    assert list(twin.parameters())[0] is parameters[0]
     x, target = torch.randn(16, 4), torch.randn(16, 1)
     losses = []
     for net, device in (model, "cpu"), (twin, KIND):
@@ -562,18 +578,17 @@ def test_a_module_moves_and_trains():
             loss.backward()
             optimizer.step()
         losses.append(loss.item())
-    assert losses[0] == pytest.approx(losses[1], rel=1e-4) and all(p.grad.device == HERE for p in twin.parameters())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert all(p.grad.device == HERE for p in twin.parameters())
 
 
 def test_autocast_of_a_device_type_touches_its_tensors_alone():
     x, y = torch.randn(4, 4), torch.randn(4, 4, device=KIND)
     with torch.autocast(KIND):
-        assert (
-            (y @ y).dtype == (torch.bfloat16 if KIND == "xpu" else torch.float16)
-            and (x @ x).dtype == torch.float32
-            and torch.is_autocast_enabled(KIND)
-            and not torch.is_autocast_enabled("cpu")
-        )
+        assert (y @ y).dtype == (torch.bfloat16 if KIND == "xpu" else torch.float16)
+        assert (x @ x).dtype == torch.float32
+        assert torch.is_autocast_enabled(KIND)
+        assert not torch.is_autocast_enabled("cpu")
         with torch.autocast(KIND, enabled=False):
             assert (y @ y).dtype == torch.float32
         assert torch.nn.functional.mse_loss((y @ y), y).dtype == torch.float32
@@ -584,7 +599,8 @@ def test_autocast_of_a_device_type_touches_its_tensors_alone():
         @staticmethod
         @torch.amp.custom_fwd(device_type=KIND, cast_inputs=torch.float32)
         def forward(ctx, x):
-            assert x.dtype == torch.float32 and not torch.is_autocast_enabled(KIND)
+            assert x.dtype == torch.float32
+            assert not torch.is_autocast_enabled(KIND)
             return x * 2
 
         @staticmethod
@@ -625,7 +641,8 @@ def test_autocast_has_pytorchs_lists_for_gpus():
     with open(os.path.join(os.path.dirname(__file__), "autocast_cuda.txt"), encoding="utf-8") as file:
         rows = [line.rstrip("\n") for line in file if not line.startswith("#")]
     rows = [row for row in rows if KIND == "cuda" or row.partition(":")[0] in PICKED]
-    assert len(rows) >= len(PICKED) and autocast_cases.table(KIND, {row.partition(":")[0] for row in rows}) == rows
+    assert len(rows) >= len(PICKED)
+    assert autocast_cases.table(KIND, {row.partition(":")[0] for row in rows}) == rows
     with (
         torch.autocast(KIND),
         pytest.raises(
@@ -650,7 +667,8 @@ def test_checkpointing_repeats_masks_and_regions():
         with torch.autocast(KIND, torch.bfloat16):
             y = checkpoint(block, x, use_reentrant=reentrant)
         y.sum().backward()
-        assert seen == [torch.bfloat16] * 2 and x.grad.equal((y.detach() != 0) * 4.0)
+        assert seen == [torch.bfloat16] * 2
+        assert x.grad.equal((y.detach() != 0) * 4.0)
 
 
 def test_a_scaler_skips_steps_with_infinities():
@@ -658,14 +676,16 @@ def test_a_scaler_skips_steps_with_infinities():
     optimizer, scaler = torch.optim.SGD([weight], lr=1.0), torch.amp.GradScaler(KIND, init_scale=4.0, growth_interval=1)
     scaler.scale((weight * float("inf")).sum()).backward()
     scaler.step(optimizer), scaler.update()
-    assert weight.tolist() == [1, 1, 1] and scaler.get_scale() == 2.0
+    assert weight.tolist() == [1, 1, 1]
+    assert scaler.get_scale() == 2.0
     optimizer.zero_grad()
     scaler.scale(weight.sum() * 0.5).backward()
     assert weight.grad.tolist() == [1, 1, 1]
     scaler.unscale_(optimizer)
     assert weight.grad.tolist() == [0.5, 0.5, 0.5]
     scaler.step(optimizer), scaler.update()
-    assert weight.tolist() == [0.5, 0.5, 0.5] and scaler.get_scale() == 4.0
+    assert weight.tolist() == [0.5, 0.5, 0.5]
+    assert scaler.get_scale() == 4.0
 
 
 # ---- Around it ----
@@ -676,16 +696,18 @@ def test_intel_extension():
     model, optimizer = torch.nn.Linear(2, 2).to(KIND), None
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     trained, stepper = ipex.optimize(model, optimizer=optimizer, dtype=torch.bfloat16)
-    assert stepper is optimizer and trained.weight.dtype == torch.float32
-    assert (
-        ipex.optimize(model.eval(), dtype=torch.bfloat16).weight.dtype == torch.bfloat16
-        and model.weight.dtype == torch.float32
-    )
-    assert ipex.xpu.is_available() and ipex.xpu.device_count() == gpu.device_count() and ipex.has_xpu()
+    assert stepper is optimizer
+    assert trained.weight.dtype == torch.float32
+    assert ipex.optimize(model.eval(), dtype=torch.bfloat16).weight.dtype == torch.bfloat16
+    assert model.weight.dtype == torch.float32
+    assert ipex.xpu.is_available()
+    assert ipex.xpu.device_count() == gpu.device_count()
+    assert ipex.has_xpu()
     with torch.xpu.amp.autocast(enabled=True, dtype=torch.bfloat16):
         assert model(torch.ones(1, 2, device=KIND)).dtype == torch.bfloat16
     ipex.set_fp32_math_mode(ipex.FP32MathMode.TF32, device=KIND)
-    assert torch.get_float32_matmul_precision() == "high" and ipex.get_fp32_math_mode("xpu") == ipex.FP32MathMode.TF32
+    assert torch.get_float32_matmul_precision() == "high"
+    assert ipex.get_fp32_math_mode("xpu") == ipex.FP32MathMode.TF32
     ipex.set_fp32_math_mode("FP32", "xpu")
     assert torch.get_float32_matmul_precision() == "highest"
     told = isolated(
@@ -698,11 +720,9 @@ def test_intel_extension():
 def test_info_lists_devices_and_libraries():
     text = isolated("from taper.__main__ import main; main(['info'])")
     assert str(HERE) in next(line for line in text.splitlines() if line.startswith("devices:"))
-    assert (
-        gpu.get_device_name() in text
-        and {"xpu": "CLBlast", "cuda": "RTC"}[KIND] in text
-        and _C._gpu_backend(KIND) in text
-    )
+    assert gpu.get_device_name() in text
+    assert {"xpu": "CLBlast", "cuda": "RTC"}[KIND] in text
+    assert _C._gpu_backend(KIND) in text
 
 
 def test_taper_profile_holds_operators_and_kernels_against_the_device():
@@ -715,10 +735,12 @@ def test_taper_profile_holds_operators_and_kernels_against_the_device():
         done.stdout + done.stderr
     )
     row = next(line for line in lines if line.startswith("mm "))
-    assert row.split()[1] == "3" and row.count("%") == 3, done.stdout  # its share, and of both limits
+    assert row.split()[1] == "3", done.stdout
+    assert row.count("%") == 3, done.stdout  # its share, and of both limits
     kernels = lines[next(i for i, line in enumerate(lines) if line.startswith("kernel ")) + 1 :]
     shares = [float(line[60:67].rstrip("%")) for line in kernels if "%" in line]
-    assert any(line.split()[1] == "3" and line.count("%") == 3 for line in kernels) and abs(sum(shares) - 100) < 1
+    assert any(line.split()[1] == "3" and line.count("%") == 3 for line in kernels)
+    assert abs(sum(shares) - 100) < 1
 
 
 def profiled_step(**settings):
@@ -739,21 +761,27 @@ def test_profiles_have_the_devices_times():
     there = [event for event in events if event.device_type is not DeviceType.CPU]
     relu = next(event for event in events if event.name == "aten::relu")
     matmul, mm = (next(event for event in events if event.name == f"aten::{name}") for name in ("matmul", "mm"))
-    assert len(relu.kernels) == 1 and relu.kernels[0].name in {event.name for event in there}
+    assert len(relu.kernels) == 1
+    assert relu.kernels[0].name in {event.name for event in there}
     assert relu.self_device_time_total == relu.device_time_total == relu.kernels[0].duration > 0
-    assert matmul.self_device_time_total == 0 and matmul.device_time_total == mm.self_device_time_total > 0
-    assert relu.cuda_time_total == relu.device_time_total and relu.use_device == KIND
-    assert mm.device_memory_usage == 64 * 64 * 4 and mm.cpu_memory_usage == 0
+    assert matmul.self_device_time_total == 0
+    assert matmul.device_time_total == mm.self_device_time_total > 0
+    assert relu.cuda_time_total == relu.device_time_total
+    assert relu.use_device == KIND
+    assert mm.device_memory_usage == 64 * 64 * 4
+    assert mm.cpu_memory_usage == 0
     table = prof.key_averages().table(sort_by="self_cuda_time_total", row_limit=5)
     for column in ("Self %s", "Self %s %%", "%s total", "%s time avg", "%s Mem", "Self %s Mem"):
         assert column % KIND.upper() in table.splitlines()[1], table
     total = sum(event.self_device_time_total for event in there)
-    assert f"Self {KIND.upper()} time total: " in table and total > 0
+    assert f"Self {KIND.upper()} time total: " in table
+    assert total > 0
     owned = sum(event.self_device_time_total for event in events if event.device_type is DeviceType.CPU)
     launched = sum(event.self_device_time_total for event in there if event.linked_correlation_id)
     assert abs(owned - launched) <= 1e-6 * total  # item() is no operator
     rows = {(row.key, row.device_type): row for row in prof.key_averages()}
-    assert rows["aten::mm", DeviceType.CPU].count == 3 and rows["aten::mm", DeviceType.CPU].device_time_total > 0
+    assert rows["aten::mm", DeviceType.CPU].count == 3
+    assert rows["aten::mm", DeviceType.CPU].device_time_total > 0
     cpu_alone = profiled_step(activities=[torch.profiler.ProfilerActivity.CPU])
     assert all(event.device_type is DeviceType.CPU and not event.kernels for event in cpu_alone.events())
 
@@ -769,12 +797,15 @@ def test_traces_have_rows_for_streams(tmp_path):
     kernels = [row for row in rows if row.get("cat") == "kernel"]
     copies = [row for row in rows if row.get("cat") == "gpu_memcpy"]
     calls = {row["args"]["External id"]: row for row in rows if row.get("cat") == "cpu_op"}
-    assert kernels and copies and all(row["pid"] == 0 and row["dur"] >= 0 for row in kernels + copies)
+    assert kernels
+    assert copies
+    assert all(row["pid"] == 0 and row["dur"] >= 0 for row in kernels + copies)
     assert calls[kernels[0]["args"]["External id"]]["name"] == "aten::mm"
     assert copies[-1]["args"]["bytes"] > 0
     lanes = {(row["pid"], row["tid"]) for row in kernels}
     named = {(row["pid"], row["tid"]) for row in rows if row["name"] == "thread_name"}
-    assert lanes <= named and {"GPU 0"} <= {row["args"].get("labels") for row in rows if row["ph"] == "M"}
+    assert lanes <= named
+    assert {"GPU 0"} <= {row["args"].get("labels") for row in rows if row["ph"] == "M"}
     arrows = [row for row in rows if row.get("cat") == "ac2g"]
     assert len(arrows) == 2 * len([row for row in kernels + copies if "External id" in row["args"]])
     assert trace["deviceProperties"][0]["name"] == gpu.get_device_name()
@@ -798,8 +829,10 @@ def test_snapshots_have_stacks(tmp_path):
     snapshot = pickle.loads(path.read_bytes())
     blocks = {block["address"]: block for segment in snapshot["segments"] for block in segment["blocks"]}
     frames = blocks[addresses[0]]["frames"]
-    assert frames[0]["name"] == "takes_memory" and frames[1]["name"] == "test_snapshots_have_stacks"
-    assert frames[0]["filename"] == __file__ and frames[0]["line"] == takes_memory.__code__.co_firstlineno + 1
+    assert frames[0]["name"] == "takes_memory"
+    assert frames[1]["name"] == "test_snapshots_have_stacks"
+    assert frames[0]["filename"] == __file__
+    assert frames[0]["line"] == takes_memory.__code__.co_firstlineno + 1
     happened = [(entry["action"], entry["addr"]) for entry in snapshot["device_traces"][0]]
     assert happened == [
         ("alloc", addresses[0]),
@@ -808,7 +841,8 @@ def test_snapshots_have_stacks(tmp_path):
         ("free_completed", addresses[1]),
     ]
     freed = snapshot["device_traces"][0][2]
-    assert freed["size"] == 12345 and freed["frames"][0]["name"] == "test_snapshots_have_stacks"
+    assert freed["size"] == 12345
+    assert freed["frames"][0]["name"] == "test_snapshots_have_stacks"
     assert gpu.memory._snapshot()["device_traces"][0] == []
     gpu.memory._record_memory_history("state", context="alloc", max_entries=1)
     kept = takes_memory()
@@ -830,7 +864,8 @@ def test_products_of_8_bit_numbers():
     exactly = 1e-3 if KIND == "cuda" else 1e-5  # cuBLASLt's sums of float8 products have some 14 bits on an H200
     for dtype, tolerance in ((torch.float32, exactly), (torch.bfloat16, 1e-2)):
         got = torch._scaled_mm(x.to(KIND), y.to(KIND), one.to(KIND), two.to(KIND), out_dtype=dtype)
-        assert got.dtype is dtype and torch.allclose(got.cpu().float(), exact, tolerance, 10 * tolerance)
+        assert got.dtype is dtype
+        assert torch.allclose(got.cpu().float(), exact, tolerance, 10 * tolerance)
     rows, columns = torch.rand(17, 1), torch.rand(1, 16)
     got = torch._scaled_mm(x.to(KIND), y.to(KIND), rows.to(KIND), columns.to(KIND), out_dtype=torch.float32)
     assert torch.allclose(got.cpu(), x.float() @ y.float() * rows * columns, exactly, 10 * exactly)
@@ -839,4 +874,5 @@ def test_products_of_8_bit_numbers():
         z = torch.randn(vectors, 32).to(torch.bfloat16)
         wanted = (z.float() @ weight.float().t() * scales.float()).to(torch.bfloat16)
         got = torch._weight_int8pack_mm(z.to(KIND), weight.to(KIND), scales.to(KIND))
-        assert got.dtype is torch.bfloat16 and torch.allclose(got.cpu().float(), wanted.float(), 2e-2, 1)
+        assert got.dtype is torch.bfloat16
+        assert torch.allclose(got.cpu().float(), wanted.float(), 2e-2, 1)

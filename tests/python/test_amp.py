@@ -86,12 +86,15 @@ def test_regions_are_per_thread():
 
 
 def test_settings():
-    assert not torch.is_autocast_enabled() and not torch.is_autocast_enabled("cpu")
+    assert not torch.is_autocast_enabled()
+    assert not torch.is_autocast_enabled("cpu")
     torch.set_autocast_enabled("cpu", True)
-    assert torch.is_autocast_enabled("cpu") and not torch.is_autocast_enabled()
+    assert torch.is_autocast_enabled("cpu")
+    assert not torch.is_autocast_enabled()
     torch.set_autocast_enabled("cpu", False)
     assert torch.get_autocast_dtype("cuda") == torch.get_autocast_dtype("mps") == torch.float16
-    assert torch.autocast_increment_nesting() == 1 and torch.autocast_decrement_nesting() == 0
+    assert torch.autocast_increment_nesting() == 1
+    assert torch.autocast_decrement_nesting() == 0
     assert torch.is_autocast_cache_enabled()
     with torch.autocast("cpu", cache_enabled=False):
         assert not torch.is_autocast_cache_enabled()
@@ -100,7 +103,8 @@ def test_settings():
         assert torch.is_autocast_cpu_enabled() is False
     with pytest.warns(DeprecationWarning, match="get_autocast_dtype"):
         assert torch.get_autocast_cpu_dtype() == torch.bfloat16
-    assert torch.amp.is_autocast_available("cpu") and not torch.amp.is_autocast_available("meta")
+    assert torch.amp.is_autocast_available("cpu")
+    assert not torch.amp.is_autocast_available("meta")
     with pytest.raises(RuntimeError, match="device"):
         torch.is_autocast_enabled("abacus")
 
@@ -201,7 +205,8 @@ def test_a_scaler_scales_and_unscales():
     p = torch.ones(3, requires_grad=True)
     optimizer, scaler = Steps(p), NEW("cpu", init_scale=8.0, growth_interval=2)
     loss = scaler.scale((p * 2).sum())
-    assert loss.item() == 48 and type(loss.grad_fn).__name__ == "MulBackward0"
+    assert loss.item() == 48
+    assert type(loss.grad_fn).__name__ == "MulBackward0"
     loss.backward()
     scaler.unscale_(optimizer)
     assert p.grad.tolist() == [2, 2, 2]
@@ -215,18 +220,21 @@ def test_a_scaler_scales_and_unscales():
     with pytest.raises(RuntimeError, match=r"unscale_\(\) is being called after step\(\)."):
         scaler.unscale_(optimizer)
     scaler.update()
-    assert scaler.get_scale() == 8 and scaler.state_dict()["_growth_tracker"] == 1
+    assert scaler.get_scale() == 8
+    assert scaler.state_dict()["_growth_tracker"] == 1
     scaler.step(optimizer)
     scaler.update()
     assert scaler.get_scale() == 16  # two finite steps in a row
     p.grad.fill_(float("inf"))
-    assert scaler.step(optimizer) is None and optimizer.steps == 2
+    assert scaler.step(optimizer) is None
+    assert optimizer.steps == 2
     scaler.update()
     assert scaler.get_scale() == 8
     scaler.update(3.0)
     assert scaler.get_scale() == 3
     outputs = scaler.scale([p.sum(), (p.sum(),)])
-    assert outputs[0].item() == 9 and outputs[1][0].item() == 9
+    assert outputs[0].item() == 9
+    assert outputs[1][0].item() == 9
 
 
 def test_a_scalers_errors():
@@ -268,8 +276,12 @@ def test_a_scalers_state():
     off = NEW("cpu", enabled=False)
     p = torch.ones(2, requires_grad=True)
     optimizer, loss = Steps(p), p.sum()
-    assert off.scale(loss) is loss and off.step(optimizer) == "stepped" and off.update() is None
-    assert off.state_dict() == {} and off.get_scale() == 1.0 and not off.is_enabled()
+    assert off.scale(loss) is loss
+    assert off.step(optimizer) == "stepped"
+    assert off.update() is None
+    assert off.state_dict() == {}
+    assert off.get_scale() == 1.0
+    assert not off.is_enabled()
 
 
 def test_autocast_says_what_it_was_given():
@@ -277,9 +289,8 @@ def test_autocast_says_what_it_was_given():
         torch.autocast(device_type="not a real device")
     with pytest.raises(TypeError, match=r"autocast\(\)\(func\) requires a callable, but got Tensor"):
         torch.autocast(device_type="cpu")(torch.ones(2))
-    assert torch.get_autocast_dtype(device_type="cpu") == torch.bfloat16 and not torch.is_autocast_enabled(
-        device_type="cpu"
-    )
+    assert torch.get_autocast_dtype(device_type="cpu") == torch.bfloat16
+    assert not torch.is_autocast_enabled(device_type="cpu")
 
 
 def test_optimisers_that_unscale_by_themselves():
@@ -302,13 +313,15 @@ def test_optimisers_that_unscale_by_themselves():
     scaler.step(own)
     with pytest.warns(FutureWarning, match="stop passing itself"):
         scaler.step(older)
-    assert seen == [(4.0, 0.0), scaler] and p.grad.tolist() == [4.0, 4.0]
+    assert seen == [(4.0, 0.0), scaler]
+    assert p.grad.tolist() == [4.0, 4.0]
 
 
 def test_the_pieces_of_a_scaler():
     grads, found = [torch.full((2,), 4.0), torch.tensor([float("inf")])], torch.zeros(1)
     torch._amp_foreach_non_finite_check_and_unscale_(grads[:1], found, torch.tensor(0.25))
-    assert grads[0].tolist() == [1, 1] and found.item() == 0
+    assert grads[0].tolist() == [1, 1]
+    assert found.item() == 0
     torch._amp_foreach_non_finite_check_and_unscale_(grads, found, torch.tensor(0.25))
     assert found.item() == 1
     scale, tracker = torch.tensor([4.0]), torch.tensor([0], dtype=torch.int32)
@@ -333,4 +346,5 @@ def test_cross_entropy_reads_narrow_scores_as_they_are(device, dtype):
             assert bool(copies) != narrow
             sides.append((loss, x.grad))
         for a, b in zip(*sides):
-            assert a.dtype == b.dtype and torch.equal(a, b)
+            assert a.dtype == b.dtype
+            assert torch.equal(a, b)

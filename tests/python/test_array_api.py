@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,7 +46,8 @@ def test_folds_take_axis_and_keepdims_by_name(name):
 
 def test_the_namespace_tells_about_itself():
     info = xp.__array_namespace_info__()
-    assert info.default_dtypes()["integral"] == xp.int64 and info.default_device() in info.devices()
+    assert info.default_dtypes()["integral"] == xp.int64
+    assert info.default_device() in info.devices()
     assert set(info.dtypes(kind="real floating")) == {"float32", "float64"}
     assert info.capabilities()["boolean indexing"] is True
 
@@ -54,54 +56,32 @@ def test_values():
     x = xp.asarray([3, 1, 2, 1])
     assert xp.unique_counts(x).counts.tolist() == [2, 1, 1]
     everything = xp.unique_all(x)
-    assert everything.indices.tolist() == [1, 2, 0] and everything.inverse_indices.tolist() == [2, 0, 1, 0]
+    assert everything.indices.tolist() == [1, 2, 0]
+    assert everything.inverse_indices.tolist() == [2, 0, 1, 0]
     assert xp.cumulative_sum(x, include_initial=True).tolist() == [0, 3, 4, 6, 7]
     assert xp.prod(xp.asarray([[1, 2], [3, 4]]), axis=(0, 1)).item() == 24
-    assert xp.floor(x) is not x and xp.floor(x).dtype == xp.int64
+    assert xp.floor(x) is not x
+    assert xp.floor(x).dtype == xp.int64
     assert math.isnan(xp.sign(xp.asarray([math.nan]))[0])
     assert xp.linspace(0, 1, 4, endpoint=False).tolist() == [0, 0.25, 0.5, 0.75]
     assert xp.eye(2, 3, k=1).tolist() == [[0, 1, 0], [0, 0, 1]]
     assert xp.clip(x, 2).tolist() == [3, 2, 2, 2]
     assert xp.arange(3, 1).shape == (0,)
-    assert (
-        xp.result_type(xp.asarray([1]), 2.5) == xp.float32
-        and xp.isdtype(xp.uint8, "integral")
-        and not xp.isdtype(xp.bool, "numeric")
-    )
+    assert xp.result_type(xp.asarray([1]), 2.5) == xp.float32
+    assert xp.isdtype(xp.uint8, "integral")
+    assert not xp.isdtype(xp.bool, "numeric")
     assert xp.linalg.trace(xp.asarray([[1, 2], [3, 4]])).item() == 5
     assert xp.linalg.vector_norm(xp.asarray([[3.0, 4.0]])).item() == 5
     assert [a.tolist() for a in xp.nonzero(xp.asarray([0, 1, 1]))] == [[1, 2]]
     assert xp.take(xp.asarray([[1, 2], [3, 4]]), xp.asarray([1]), axis=1).tolist() == [[2], [4]]
 
 
-CONSUMER = """
-import numpy as np, taper
-from scipy import cluster, fft, special, stats
-rng = np.random.default_rng(0)
-values = rng.normal(size=(40, 3))
-x = taper.from_numpy(values.copy())
-
-w = cluster.vq.whiten(x)
-assert isinstance(w, taper.Tensor)
-np.testing.assert_allclose(w.numpy(), cluster.vq.whiten(values))
-
-f = fft.rfft(x, axis=0)
-assert isinstance(f, taper.Tensor)
-np.testing.assert_allclose(f.numpy(), fft.rfft(values, axis=0))
-
-z = stats.zscore(x)
-assert isinstance(z, taper.Tensor)
-np.testing.assert_allclose(z.numpy(), stats.zscore(values))
-
-s = special.logsumexp(x, axis=1)
-assert isinstance(s, taper.Tensor)
-np.testing.assert_allclose(s.numpy(), special.logsumexp(values, axis=1))
-"""
+CONSUMER = Path(__file__).parent / "child_programs" / "scipy_on_tensors.py"
 
 
 def test_scipy_works_on_tensors():
     pytest.importorskip("scipy")
     done = subprocess.run(
-        [sys.executable, "-c", CONSUMER], env={**os.environ, "SCIPY_ARRAY_API": "1"}, capture_output=True, text=True
+        [sys.executable, str(CONSUMER)], env={**os.environ, "SCIPY_ARRAY_API": "1"}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr

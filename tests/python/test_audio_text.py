@@ -24,11 +24,14 @@ def test_wav_files(tmp_path):
     with wave.open(str(path)) as file:
         assert (file.getnchannels(), file.getsampwidth(), file.getframerate(), file.getnframes()) == (2, 2, 8000, 4000)
     back, rate = torchaudio.load(path)
-    assert rate == 8000 and back.shape == (2, 4000) and float((back - SOUND).abs().max()) <= 1 / 65536
+    assert rate == 8000
+    assert back.shape == (2, 4000)
+    assert float((back - SOUND).abs().max()) <= 1 / 65536
     part, _ = torchaudio.load(str(path), frame_offset=100, num_frames=50, channels_first=False)
     assert taper.equal(part, back[:, 100:150].t())
     raw, _ = torchaudio.load(path, normalize=False)
-    assert raw.dtype == taper.int16 and taper.equal(raw.float() / 32768, back)
+    assert raw.dtype == taper.int16
+    assert taper.equal(raw.float() / 32768, back)
     about = torchaudio.info(path)
     assert (about.sample_rate, about.num_frames, about.num_channels, about.bits_per_sample, about.encoding) == (
         8000,
@@ -100,18 +103,22 @@ def test_tokens():
         "!",
     ]
     assert list(data.utils.ngrams_iterator(["a", "b", "c"], 3)) == ["a", "b", "c", "a b", "b c", "a b c"]
-    assert data.get_tokenizer(None)("a  b") == ["a", "b"] and data.get_tokenizer(str.split)("x y") == ["x", "y"]
+    assert data.get_tokenizer(None)("a  b") == ["a", "b"]
+    assert data.get_tokenizer(str.split)("x y") == ["x", "y"]
 
 
 def test_a_vocabulary():
     words = vocab.build_vocab_from_iterator([["b", "a", "b"], ["c", "a", "b"]], specials=["<unk>", "<pad>"])
-    assert (
-        words.get_itos() == ["<unk>", "<pad>", "b", "a", "c"] and len(words) == 5 and "a" in words and words["a"] == 3
-    )
+    assert words.get_itos() == ["<unk>", "<pad>", "b", "a", "c"]
+    assert len(words) == 5
+    assert "a" in words
+    assert words["a"] == 3
     with pytest.raises(RuntimeError, match="Token z not found and default index is not set"):
         words["z"]
     words.set_default_index(words["<unk>"])
-    assert words(["z", "c"]) == [0, 4] and words.lookup_tokens([2, 0]) == ["b", "<unk>"] and words.get_stoi()["c"] == 4
+    assert words(["z", "c"]) == [0, 4]
+    assert words.lookup_tokens([2, 0]) == ["b", "<unk>"]
+    assert words.get_stoi()["c"] == 4
     words.insert_token("new", 1)
     words.append_token("last")
     assert words.lookup_indices(["new", "<pad>", "last"]) == [1, 2, 6]
@@ -136,7 +143,8 @@ def test_texts_on_disk(tmp_path):
     (tmp_path / "AG_NEWS").mkdir()
     (tmp_path / "AG_NEWS" / "train.csv").write_text('"3","Title, here","Text"\n"1","T","U"\n')
     rows = datasets.AG_NEWS(root=str(tmp_path), split="train")
-    assert list(rows) == [(3, "Title, here Text"), (1, "T U")] and list(rows) == list(rows)
+    assert list(rows) == [(3, "Title, here Text"), (1, "T U")]
+    assert list(rows) == list(rows)
     assert len(data.functional.to_map_style_dataset(rows)) == 2
     for language, text in (("de", "Ein Haus\n"), ("en", "A house\n")):
         (tmp_path / f"train.{language}").write_text(text)

@@ -1,4 +1,4 @@
-"""Rooms of devices that are not there, switches of libraries, and memory formats."""
+"""Modules of devices that are not there, switches of libraries, and memory formats."""
 
 import os
 import pathlib
@@ -39,7 +39,9 @@ def test_cuda_is_refused_as_without_a_driver(code):
 
 def test_events_without_a_gpu_exist_and_were_reached():
     event = torch.cuda.Event(enable_timing=True)
-    assert repr(event) == "<torch.cuda.Event uninitialized>" and event.query() and event.synchronize() is None
+    assert repr(event) == "<torch.cuda.Event uninitialized>"
+    assert event.query()
+    assert event.synchronize() is None
     with pytest.raises(ValueError, match="Both events must be recorded"):
         event.elapsed_time(torch.cuda.Event(enable_timing=True))
 
@@ -53,11 +55,13 @@ def test_mps_is_refused(code):
 
 
 def test_what_needs_no_gpu_works():
-    assert not torch.cuda.is_available() and torch.cuda.device_count() == 0 and not torch.cuda.is_initialized()
+    assert not torch.cuda.is_available()
+    assert torch.cuda.device_count() == 0
+    assert not torch.cuda.is_initialized()
     assert torch.cuda.memory_allocated() == torch.cuda.max_memory_reserved() == 0
-    assert (
-        torch.cuda.get_rng_state_all() == [] and torch.cuda.memory_stats() == {} and not torch.cuda.is_bf16_supported()
-    )
+    assert torch.cuda.get_rng_state_all() == []
+    assert torch.cuda.memory_stats() == {}
+    assert not torch.cuda.is_bf16_supported()
     (
         torch.cuda.manual_seed_all(1),
         torch.cuda.empty_cache(),
@@ -68,18 +72,23 @@ def test_what_needs_no_gpu_works():
         pass
     with torch.cuda.nvtx.range("step {}", 3):  # marks nothing where no profiler listens
         torch.cuda.nvtx.mark("here"), torch.cuda.nvtx.range_push("a"), torch.cuda.nvtx.range_pop()
-    assert not torch.xpu.is_available() and not torch.mps.is_available() and torch.mps.device_count() == 0
+    assert not torch.xpu.is_available()
+    assert not torch.mps.is_available()
+    assert torch.mps.device_count() == 0
     with pytest.raises(AssertionError, match="Torch not compiled with XPU enabled"):
         torch.xpu.current_device()
     with pytest.raises(AssertionError, match="Torch not compiled with XPU enabled"):
         torch.zeros(1).to("xpu")
-    assert torch.accelerator.current_accelerator() is None and not torch.accelerator.is_available()
+    assert torch.accelerator.current_accelerator() is None
+    assert not torch.accelerator.is_available()
     with pytest.raises(RuntimeError, match="Cannot access accelerator device when none is available."):
         torch.accelerator.synchronize()
     torch.cpu.synchronize()
     with torch.cpu.stream(torch.cpu.Stream()):
-        assert torch.cpu.current_device() == "cpu" and torch.cpu.device_count() == 1
-    assert torch.get_device_module("cuda") is torch.cuda and torch.get_device_module() is torch.cpu
+        assert torch.cpu.current_device() == "cpu"
+        assert torch.cpu.device_count() == 1
+    assert torch.get_device_module("cuda") is torch.cuda
+    assert torch.get_device_module() is torch.cpu
     with pytest.raises(RuntimeError):
         torch.get_device_module(3)
 
@@ -88,19 +97,19 @@ def test_switches_are_kept():
     torch.backends.cudnn.benchmark = True
     assert torch.backends.cudnn.benchmark
     with torch.backends.cudnn.flags(enabled=True, deterministic=True):
-        assert (
-            torch.backends.cudnn.deterministic and not torch.backends.cudnn.benchmark and torch.backends.cudnn.enabled
-        )
-    assert not torch.backends.cudnn.deterministic and torch.backends.cudnn.benchmark
+        assert torch.backends.cudnn.deterministic
+        assert not torch.backends.cudnn.benchmark
+        assert torch.backends.cudnn.enabled
+    assert not torch.backends.cudnn.deterministic
+    assert torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = False
     with pytest.raises(TypeError):
         torch.backends.cudnn.flags(colour=1)
-    assert torch.backends.cudnn.version() is None and not torch.backends.cudnn.is_available()
-    assert (
-        not torch.backends.mps.is_available()
-        and torch.backends.openmp.is_available()
-        and not torch.backends.mkl.is_available()
-    )
+    assert torch.backends.cudnn.version() is None
+    assert not torch.backends.cudnn.is_available()
+    assert not torch.backends.mps.is_available()
+    assert torch.backends.openmp.is_available()
+    assert not torch.backends.mkl.is_available()
     with torch.backends.mkldnn.flags(enabled=False):
         assert not torch.backends.mkldnn.enabled
     with (
@@ -111,7 +120,8 @@ def test_switches_are_kept():
         pass
     assert torch.backends.cpu.get_cpu_capability() in ("AVX512", "AVX2", "DEFAULT")
     with torch.backends.cuda.sdp_kernel(enable_flash=False):
-        assert not torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.math_sdp_enabled()
+        assert not torch.backends.cuda.flash_sdp_enabled()
+        assert torch.backends.cuda.math_sdp_enabled()
     assert torch.backends.cuda.flash_sdp_enabled()
     torch.backends.cuda.enable_math_sdp(False)
     assert not torch.backends.cuda.math_sdp_enabled()
@@ -123,16 +133,19 @@ def test_attention_kernels_are_chosen():
 
     x = torch.randn(1, 2, 3, 4)
     with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):
-        assert torch.backends.cuda.math_sdp_enabled() and not torch.backends.cuda.mem_efficient_sdp_enabled()
+        assert torch.backends.cuda.math_sdp_enabled()
+        assert not torch.backends.cuda.mem_efficient_sdp_enabled()
         assert F.scaled_dot_product_attention(x, x, x).shape == x.shape
-    assert torch.backends.cuda.mem_efficient_sdp_enabled() and str(SDPBackend.MATH) == "SDPBackend.MATH"
+    assert torch.backends.cuda.mem_efficient_sdp_enabled()
+    assert str(SDPBackend.MATH) == "SDPBackend.MATH"
     with pytest.raises(AssertionError, match="Backend must be an instance of SDPBackend"):
         with sdpa_kernel("math"):
             pass
 
 
 def test_two_names_for_the_precision_of_products():
-    assert torch.get_float32_matmul_precision() == "highest" and not torch.backends.cuda.matmul.allow_tf32
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert not torch.backends.cuda.matmul.allow_tf32
     torch.set_float32_matmul_precision("high")
     assert torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -155,14 +168,14 @@ def channels_last():
 def test_moves_between_formats():
     x, last = torch.randn(2, 3, 8, 8), (192, 1, 24, 3)
     y = x.to(memory_format=torch.channels_last)
-    assert (
-        y.stride() == last
-        and y.is_contiguous(memory_format=torch.channels_last)
-        and not y.is_contiguous()
-        and torch.equal(x, y)
-    )
-    assert y.contiguous(memory_format=torch.channels_last) is y and x.to(memory_format=torch.preserve_format) is x
-    assert y.contiguous().stride() == x.stride() and x.clone(memory_format=torch.channels_last).stride() == last
+    assert y.stride() == last
+    assert y.is_contiguous(memory_format=torch.channels_last)
+    assert not y.is_contiguous()
+    assert torch.equal(x, y)
+    assert y.contiguous(memory_format=torch.channels_last) is y
+    assert x.to(memory_format=torch.preserve_format) is x
+    assert y.contiguous().stride() == x.stride()
+    assert x.clone(memory_format=torch.channels_last).stride() == last
     assert (
         y.clone().stride()
         == y.double().stride()
@@ -182,7 +195,8 @@ def test_moves_between_formats():
         == last
     )
     z = torch.randn(2, 3, 4, 4, 4).to(memory_format=torch.channels_last_3d)
-    assert z.stride() == (192, 1, 48, 12, 3) and z.is_contiguous(memory_format=torch.channels_last_3d)
+    assert z.stride() == (192, 1, 48, 12, 3)
+    assert z.is_contiguous(memory_format=torch.channels_last_3d)
     with pytest.raises(RuntimeError, match="required rank 4 tensor to use channels_last format"):
         torch.randn(3).to(memory_format=torch.channels_last)
 
@@ -230,7 +244,8 @@ def test_channels_last_survives(step):
 
 def test_images_picked_by_number_are_the_same():
     x, order = channels_last(), torch.tensor([1, 0, -1])
-    assert torch.equal(x[order], x.contiguous()[order]) and x[order].stride() == (192, 1, 24, 3)
+    assert torch.equal(x[order], x.contiguous()[order])
+    assert x[order].stride() == (192, 1, 24, 3)
     y = x.clone().requires_grad_()
     (y[order] * torch.arange(3.0).view(3, 1, 1, 1)).sum().backward()
     assert y.grad[:, 0, 0, 0].tolist() == [1, 2]
@@ -240,7 +255,8 @@ def test_gradients_keep_the_format():
     x = channels_last().requires_grad_()
     w = torch.randn(4, 3, 3, 3).to(memory_format=torch.channels_last).requires_grad_()
     F.max_pool2d(F.batch_norm(F.conv2d(x, w), None, None, training=True).relu(), 2).sum().backward()
-    assert x.grad.stride() == x.stride() and w.grad.stride() == w.stride()
+    assert x.grad.stride() == x.stride()
+    assert w.grad.stride() == w.stride()
 
 
 def test_modules_move():
@@ -249,12 +265,11 @@ def test_modules_move():
     module.bias = torch.nn.Parameter(torch.randn(4))
     module.register_buffer("counts", torch.zeros(2, 3, 4, 5, dtype=torch.int64))
     same = module.weight
-    assert module.to(memory_format=torch.channels_last) is module and module.weight is same
-    assert (
-        module.weight.stride() == (27, 1, 9, 3)
-        and module.bias.stride() == (1,)
-        and module.counts.stride() == (60, 1, 15, 3)
-    )
+    assert module.to(memory_format=torch.channels_last) is module
+    assert module.weight is same
+    assert module.weight.stride() == (27, 1, 9, 3)
+    assert module.bias.stride() == (1,)
+    assert module.counts.stride() == (60, 1, 15, 3)
 
 
 def test_libraries_of_python_packages_are_found(tmp_path):

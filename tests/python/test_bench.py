@@ -33,7 +33,8 @@ def test_a_group_reports_its_rows_and_its_peak():
     )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
-    assert set(result["rows"]) == {"mlp_tiny_train_step"} and 0 < result["rows"]["mlp_tiny_train_step"] < 1
+    assert set(result["rows"]) == {"mlp_tiny_train_step"}
+    assert 0 < result["rows"]["mlp_tiny_train_step"] < 1
     assert 1e6 < result["peak"] < 1e9
 
 
@@ -43,11 +44,9 @@ def test_tables_mark_what_falls_short():
     first.worst, second.worst = {"x": 1.1e-6, "y": 1.0}, {"x": 5e-6, "y": 0.55, "z": 2e-3}
     lines, ratios = compare.table("eager", first, second, {"x": 3, "y": 1})
     assert ratios == {"x": 4.0, "y": 0.5}
-    assert (
-        "| x | 1.00 us | 4.00 us | 4.00 | 3 | 10%, 25% |" in lines
-        and "| y | 1.00 s | 500.00 ms | **0.50** | 1 | 0%, 10% |" in lines
-        and "| z |  | 2.00 ms | missing | 1 | -, 0% |" in lines
-    )
+    assert "| x | 1.00 us | 4.00 us | 4.00 | 3 | 10%, 25% |" in lines
+    assert "| y | 1.00 s | 500.00 ms | **0.50** | 1 | 0%, 10% |" in lines
+    assert "| z |  | 2.00 ms | missing | 1 | -, 0% |" in lines
     assert lines[-1] == "1 of 3 rows ahead, geometric mean 1.41."
 
 
@@ -79,12 +78,10 @@ def test_a_row_by_turns():
     done = subprocess.run(command, input="go\ngo\nend\n", capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     ready, first, second, report = done.stdout.splitlines()
-    assert (
-        ready == "ready matmul_16"
-        and 0 < float(first) < 1
-        and 0 < float(second) < 1
-        and json.loads(report)["rows"] == {}
-    )
+    assert ready == "ready matmul_16"
+    assert 0 < float(first) < 1
+    assert 0 < float(second) < 1
+    assert json.loads(report)["rows"] == {}
 
 
 def test_which_rows_are_close():
@@ -93,10 +90,8 @@ def test_which_rows_are_close():
     first.best = {"add_1elem": 1, "view_reshape": 1, "slice_index": 1, "checkpoint_save_1gb": 1}
     second.best = {"add_1elem": 3.5, "view_reshape": 1.2, "slice_index": 1.5, "checkpoint_save_1gb": 0.5}
     assert compare.close_rows("eager", first, second, "overhead") == ["add_1elem", "view_reshape"]
-    assert (
-        compare.close_rows("compiled", first, second, "overhead") == ["view_reshape"]
-        and compare.close_rows("eager", first, second, "checkpoint") == []
-    )
+    assert compare.close_rows("compiled", first, second, "overhead") == ["view_reshape"]
+    assert compare.close_rows("eager", first, second, "checkpoint") == []
     first.by_turns.append("view_reshape")
     assert compare.table("eager", first, second, {})[0][-1] == "By short turns: view_reshape."
 

@@ -27,9 +27,8 @@ def test_statements_are_timed_with_their_globals_and_threads():
     assert (measured.number_per_run, len(measured.raw_times), set(seen)) == (10, 1, {2})
     assert torch.get_num_threads() == before
     assert measured.median == measured.mean == measured.raw_times[0] / 10
-    assert body(measured).startswith("L: S\nsetup: x = torch.ones(2)\n") and body(measured).endswith(
-        "  1 measurement, 10 runs , 2 threads"
-    )
+    assert body(measured).startswith("L: S\nsetup: x = torch.ones(2)\n")
+    assert body(measured).endswith("  1 measurement, 10 runs , 2 threads")
 
 
 def clock(step):
@@ -45,9 +44,11 @@ def clock(step):
 def test_autorange_runs_long_enough():
     read, advance = clock(1e-3)
     measured = Timer("advance()", timer=read, globals={"advance": advance}).blocked_autorange(min_run_time=0.5)
-    assert sum(measured.raw_times) >= 0.5 and measured.median == pytest.approx(1e-3, rel=1e-6)
+    assert sum(measured.raw_times) >= 0.5
+    assert measured.median == pytest.approx(1e-3, rel=1e-6)
     measured = Timer("advance()", timer=read, globals={"advance": advance}).adaptive_autorange(min_run_time=0.01)
-    assert len(measured.raw_times) >= 3 and measured.iqr < 1e-9
+    assert len(measured.raw_times) >= 3
+    assert measured.iqr < 1e-9
 
 
 def test_a_measurement_prints_as_pytorchs():
@@ -70,7 +71,8 @@ setup: setup()
     )
     assert body(Measurement(1, [2.5e-6], spec())) == "f(x)\n  2.50 us\n  1 measurement, 1 runs , 1 thread"
     assert Measurement(10000, [0.06429268500141916], spec()).significant_figures == 2
-    assert select_unit(2e-5) == ("us", 1e-6) and trim_sigfig(1234.5, 2) == 1200
+    assert select_unit(2e-5) == ("us", 1e-6)
+    assert trim_sigfig(1234.5, 2) == 1200
 
 
 TABLE = """\
@@ -130,7 +132,8 @@ def test_tables_are_pytorchs(capsys):
     compare.colorize()
     assert str(compare).count("\x1b[92m") == 2  # the best of each column
     compare.highlight_warnings()
-    assert "(! 20%)" in str(compare) and str(compare).endswith("where XX is the IQR / median * 100.\n")
+    assert "(! 20%)" in str(compare)
+    assert str(compare).endswith("where XX is the IQR / median * 100.\n")
 
 
 def test_what_is_not_there_says_so():

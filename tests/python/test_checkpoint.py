@@ -33,7 +33,8 @@ def test_the_same_gradients(reentrant):
     assert len(calls) == 1
     (out * 1).sum().backward()
     assert len(calls) == 2
-    assert torch.equal(x.grad, expected[0]) and torch.equal(y.grad, expected[1])
+    assert torch.equal(x.grad, expected[0])
+    assert torch.equal(y.grad, expected[1])
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
@@ -102,7 +103,8 @@ def test_double_backward_without_reentry():
     x2 = leaf(2.0)
     (g2,) = torch.autograd.grad((x2**3).sin().sum(), x2, create_graph=True)
     (h2,) = torch.autograd.grad(g2.sum(), x2)
-    assert torch.allclose(g, g2) and torch.allclose(h, h2)
+    assert torch.allclose(g, g2)
+    assert torch.allclose(h, h2)
 
 
 def test_what_differs_the_second_time_is_an_error():

@@ -36,17 +36,23 @@ def test_what_is_no_module_cannot_be_imported(name):
 
 
 def test_names_of_the_extension():
-    assert isinstance(torch.Tensor, torch._C._TensorMeta) and issubclass(torch._C._TensorMeta, type)
-    assert torch._C._has_xpu is (torch.xpu.device_count() > 0) and torch._C._get_default_device() == "cpu"
+    assert isinstance(torch.Tensor, torch._C._TensorMeta)
+    assert issubclass(torch._C._TensorMeta, type)
+    assert torch._C._has_xpu is (torch.xpu.device_count() > 0)
+    assert torch._C._get_default_device() == "cpu"
     assert not torch._C._are_functorch_transforms_active()
     active = []
     torch.func.vmap(lambda x: active.append(torch._C._are_functorch_transforms_active()) or x)(torch.ones(2))
     torch.func.grad(lambda x: active.append(torch._C._are_functorch_transforms_active()) or x)(torch.tensor(1.0))
-    assert active and all(active)
+    assert active
+    assert all(active)
     x = torch.ones(4)
-    assert torch._C._is_alias_of(x, x[1:]) and not torch._C._is_alias_of(x, x.clone())
-    assert torch._C._jit_set_profiling_executor(False) is True and torch._C._jit_set_profiling_executor(True) is False
-    assert repr(torch.DeviceObjType.get()) == "Device" and torch.TensorType.get() == torch.TensorType.get()
+    assert torch._C._is_alias_of(x, x[1:])
+    assert not torch._C._is_alias_of(x, x.clone())
+    assert torch._C._jit_set_profiling_executor(False) is True
+    assert torch._C._jit_set_profiling_executor(True) is False
+    assert repr(torch.DeviceObjType.get()) == "Device"
+    assert torch.TensorType.get() == torch.TensorType.get()
     with pytest.raises(AttributeError, match="_no_such_name"):
         torch._C._no_such_name
 
@@ -54,7 +60,9 @@ def test_names_of_the_extension():
 def test_a_checkpoint_by_its_records(tmp_path):
     torch.save({"w": torch.arange(3.0)}, tmp_path / "w.pt")
     reader = torch.PyTorchFileReader(str(tmp_path / "w.pt"))
-    assert reader.has_record("data.pkl") and not reader.has_record("none") and "data/0" in reader.get_all_records()
+    assert reader.has_record("data.pkl")
+    assert not reader.has_record("none")
+    assert "data/0" in reader.get_all_records()
     assert torch.equal(reader.get_storage_from_record("data/0", 3, torch.float32), torch.arange(3.0))
 
 
@@ -78,17 +86,17 @@ def test_checks_raise_their_errors():
 
 def test_nodes_of_trees_can_be_read():
     point = namedtuple("point", "x y")
-    assert (
-        dict in pytree.SUPPORTED_NODES and int not in pytree.SUPPORTED_NODES and list(pytree.SUPPORTED_NODES)[0] is dict
-    )
-    assert pytree._get_node_type(point(1, 2)) is namedtuple and pytree._get_node_type(1) is int
+    assert dict in pytree.SUPPORTED_NODES
+    assert int not in pytree.SUPPORTED_NODES
+    assert list(pytree.SUPPORTED_NODES)[0] is dict
+    assert pytree._get_node_type(point(1, 2)) is namedtuple
+    assert pytree._get_node_type(1) is int
     assert pytree.SUPPORTED_NODES[list].flatten_fn([1, 2]) == ([1, 2], None)
     assert pytree.SUPPORTED_NODES[namedtuple].unflatten_fn([1, 2], point) == point(1, 2)
     assert pytree._dict_flatten_with_keys({"a": 1}) == ([(pytree.MappingKey("a"), 1)], ["a"])
     spec = pytree.tree_structure({"p": point(1, (2,)), "m": torch.max(torch.ones(1, 2), 1)})
-    assert repr(spec).startswith(
-        "TreeSpec(dict, ['p', 'm'], [TreeSpec(namedtuple, <class"
-    ) and "TreeSpec(max, None, [*," in repr(spec)
+    assert repr(spec).startswith("TreeSpec(dict, ['p', 'm'], [TreeSpec(namedtuple, <class")
+    assert "TreeSpec(max, None, [*," in repr(spec)
 
 
 def test_a_registered_type_gives_its_keys():
@@ -119,16 +127,15 @@ def test_operators_of_aten_are_listed():
     x = torch.tensor([1.0, 2.0])
     torch.testing.assert_close(aten.silu_backward(torch.ones(2), x), torch.tensor([0.9276705, 1.0907843]))
     torch.testing.assert_close(aten.gelu_backward(torch.ones(2), x), torch.tensor([1.0833154, 1.0852319]))
-    assert aten.sym_size.int(torch.ones(2, 3), 1) == 3 and aten._pin_memory.default.name() == "aten::_pin_memory"
+    assert aten.sym_size.int(torch.ones(2, 3), 1) == 3
+    assert aten._pin_memory.default.name() == "aten::_pin_memory"
 
 
 def test_indices_of_rows():
     rows, columns = torch.tensor([0, 0, 2, 3]), torch.tensor([1, 2, 0, 1])
     crow = torch._convert_indices_from_coo_to_csr(rows, 5)
-    assert (
-        crow.tolist() == [0, 2, 2, 3, 4, 4]
-        and torch._convert_indices_from_coo_to_csr(rows, 5, out_int32=True).dtype is torch.int32
-    )
+    assert crow.tolist() == [0, 2, 2, 3, 4, 4]
+    assert torch._convert_indices_from_coo_to_csr(rows, 5, out_int32=True).dtype is torch.int32
     assert torch._convert_indices_from_csr_to_coo(crow, columns).tolist() == [[0, 0, 2, 3], [1, 2, 0, 1]]
     assert torch._convert_indices_from_csr_to_coo(crow, columns, transpose=True).tolist() == [
         [1, 2, 0, 1],
@@ -140,11 +147,10 @@ def test_printing_for_subclasses():
     from taper import _tensor_str as printing
 
     x = torch.arange(6.0).reshape(2, 3)
-    assert (
-        printing._tensor_str(x, 3) == "[[0., 1., 2.],\n    [3., 4., 5.]]"
-        and printing._tensor_str(torch.tensor(3.5), 3) == "3.5000"
-    )
-    assert printing._str_intern(x, tensor_contents="X") == "tensor(X)" and printing.PRINT_OPTS.threshold == 1000
+    assert printing._tensor_str(x, 3) == "[[0., 1., 2.],\n    [3., 4., 5.]]"
+    assert printing._tensor_str(torch.tensor(3.5), 3) == "3.5000"
+    assert printing._str_intern(x, tensor_contents="X") == "tensor(X)"
+    assert printing.PRINT_OPTS.threshold == 1000
     assert printing._add_suffixes("tensor([1]", ["a=1", "b=2"], 4, False) == "tensor([1], a=1, b=2)"
 
 
@@ -160,11 +166,11 @@ def test_pipes_of_steps():
             return (2 * x for x in self.source)
 
     numbers = pipes.IterableWrapper(range(7))
-    assert (
-        list(numbers.twice().filter(lambda x: x % 4 == 0).batch(2)) == [[0, 4], [8, 12]] and len(numbers.batch(2)) == 4
-    )
+    assert list(numbers.twice().filter(lambda x: x % 4 == 0).batch(2)) == [[0, 4], [8, 12]]
+    assert len(numbers.batch(2)) == 4
     torch.manual_seed(0)
-    assert list(numbers.shuffle()) == [1, 3, 0, 2, 6, 5, 4] and list(numbers.shuffle(buffer_size=3).set_seed(5)) == [
+    assert list(numbers.shuffle()) == [1, 3, 0, 2, 6, 5, 4]
+    assert list(numbers.shuffle(buffer_size=3).set_seed(5)) == [
         2,
         1,
         3,
@@ -176,7 +182,8 @@ def test_pipes_of_steps():
     assert list(numbers.groupby(lambda x: x % 3, group_size=2)) == [[0, 3], [1, 4], [2, 5], [6]]
     assert list(pipes.IterableWrapper([(1, 2), (3, 4)]).map(lambda x: x + 1, input_col=1)) == [(1, 3), (3, 5)]
     share = torch.utils.data.graph_settings.apply_sharding(numbers.sharding_filter(), 3, 1)
-    assert list(share) == [1, 4] and list(numbers.batch(2).unbatch()) == list(range(7))
+    assert list(share) == [1, 4]
+    assert list(numbers.batch(2).unbatch()) == list(range(7))
     batches = list(torch.utils.data.DataLoader(numbers.map(float), batch_size=4))
     assert [batch.tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6]]
 
@@ -186,33 +193,36 @@ def test_tensors_as_weak_keys():
 
     kept, x = WeakTensorKeyDictionary(), torch.ones(2)
     kept[x] = 1
-    assert x in kept and torch.ones(2) not in kept and kept[x] == 1
+    assert x in kept
+    assert torch.ones(2) not in kept
+    assert kept[x] == 1
     del x
     assert len(kept) == 0
 
 
 def test_small_ones():
-    assert (
-        torch.onnx.is_in_onnx_export() is False and torch.onnx.TrainingMode.EVAL == 0 and not torch.mtia.is_available()
-    )
+    assert torch.onnx.is_in_onnx_export() is False
+    assert torch.onnx.TrainingMode.EVAL == 0
+    assert not torch.mtia.is_available()
     assert torch.utils.data._utils.worker._generate_state(12345678901, 3) == [
         2973762914,
         2096409635,
         2530576639,
         2673913251,
     ]
-    assert torch.futures.Future[int] is not None and torch.Future is torch.futures.Future
+    assert torch.futures.Future[int] is not None
+    assert torch.Future is torch.futures.Future
     assert not torch.autograd._profiler_enabled()
     with torch.autograd.profiler.profile():
         assert torch.autograd._profiler_enabled()
     assert not torch.autograd._profiler_enabled()
-    assert torch._utils._element_size(torch.float16) == 2 and torch._utils._get_device_module("cpu") is torch.cpu
+    assert torch._utils._element_size(torch.float16) == 2
+    assert torch._utils._get_device_module("cpu") is torch.cpu
     with torch.backends.__dict__["__allow_nonbracketed_mutation"]():
         pass
     assert torch.distributions.multivariate_normal.Distribution is torch.distributions.Distribution
-    assert [len(piece) for piece in torch.ones(5).split(split_size=2)] == [2, 2, 1] and len(
-        torch.split(torch.ones(4), split_size_or_sections=2)
-    ) == 2
+    assert [len(piece) for piece in torch.ones(5).split(split_size=2)] == [2, 2, 1]
+    assert len(torch.split(torch.ones(4), split_size_or_sections=2)) == 2
     assert torch.Tensor.__div__(torch.ones(1), 2) == 0.5
     with pytest.raises(RuntimeError, match="deprecated since version 1.9 and is now removed"):
         torch.symeig(torch.ones(2, 2))
@@ -240,7 +250,8 @@ def test_the_backward_that_runs():
     )
     y.sum().backward()
     assert seen == [True, True, True, "end"]
-    assert torch._C._current_graph_task_id() == -1 and torch._C._current_autograd_node() is None
+    assert torch._C._current_graph_task_id() == -1
+    assert torch._C._current_autograd_node() is None
     with pytest.raises(RuntimeError, match="is deprecated, use torch.tensor"):
         torch.autograd.variable(torch.ones(1))
 
@@ -251,7 +262,8 @@ def test_holders_of_a_storage():
     view = x[1:]
     assert torch._C._storage_Use_Count(x.untyped_storage()._cdata) == 3
     storage = view.untyped_storage()
-    assert torch._C._storage_Use_Count(storage._cdata) == 3 and isinstance(storage, torch.StorageBase)
+    assert torch._C._storage_Use_Count(storage._cdata) == 3
+    assert isinstance(storage, torch.StorageBase)
     with pytest.raises(RuntimeError):
         torch._C._storage_Use_Count(0)
 
@@ -274,7 +286,8 @@ def test_exports_to_onnx_are_refused_as_without_its_packages():
         torch.onnx.export(net, (x,), "net.onnx")
     with pytest.raises(torch.onnx.OnnxExporterError, match="onnx is not installed"):
         torch.onnx.export(net, (x,), "net.onnx", dynamo=False)
-    assert not torch.onnx.is_in_onnx_export() and not isinstance(x, torch.onnx._internal.exporter.ONNXProgram)
+    assert not torch.onnx.is_in_onnx_export()
+    assert not isinstance(x, torch.onnx._internal.exporter.ONNXProgram)
     assert issubclass(torch.onnx.errors.UnsupportedOperatorError, RuntimeError)
 
 
@@ -303,11 +316,9 @@ def test_grouped_products():
     grouped = torch.nn.functional.grouped_mm
     a, b, ends = torch.randn(6, 4), torch.randn(2, 4, 3, requires_grad=True), torch.tensor([2, 5], dtype=torch.int32)
     out = grouped(a, b, offs=ends)
-    assert (
-        out.shape == (6, 3)
-        and torch.allclose(out[2:5], a[2:5] @ b[1])
-        and torch.equal(torch._grouped_mm(a, b, ends), out)
-    )
+    assert out.shape == (6, 3)
+    assert torch.allclose(out[2:5], a[2:5] @ b[1])
+    assert torch.equal(torch._grouped_mm(a, b, ends), out)
     out.sum().backward()
     assert torch.allclose(b.grad[0], a[:2].sum(0)[:, None].expand(4, 3))
     columns = torch.randn(4, 5)
@@ -333,10 +344,8 @@ def test_a_compiled_modules_other_methods():
 
     net = Net(2, 2)
     step = torch.compile(net).dynamo_ctx(net.training_step)
-    assert (
-        inspect.getfullargspec(step.__wrapped__).args == ["self", "batch", "index"]
-        and str(inspect.signature(step)) == "(batch, index)"
-    )
+    assert inspect.getfullargspec(step.__wrapped__).args == ["self", "batch", "index"]
+    assert str(inspect.signature(step)) == "(batch, index)"
     assert torch.allclose(step(torch.ones(1, 2), 2), net.training_step(torch.ones(1, 2), 2))
 
 
@@ -351,10 +360,10 @@ def test_steps_of_vmap_can_be_replaced(monkeypatch):
         "_create_batched_inputs",
         lambda dims, leaves, level, spec: seen.append(dims) or created(dims, leaves, level, spec),
     )
-    assert torch.vmap(lambda x, y: x * y, in_dims=(0, None))(torch.ones(3), torch.tensor(2.0)).tolist() == [
-        2.0
-    ] * 3 and seen == [[0, None]]
-    assert torch._functorch.config.donated_buffer is True and torch._guards.active_fake_mode() is None
+    assert torch.vmap(lambda x, y: x * y, in_dims=(0, None))(torch.ones(3), torch.tensor(2.0)).tolist() == [2.0] * 3
+    assert seen == [[0, None]]
+    assert torch._functorch.config.donated_buffer is True
+    assert torch._guards.active_fake_mode() is None
 
 
 def test_nested_views_of_a_buffer():
@@ -363,12 +372,14 @@ def test_nested_views_of_a_buffer():
     assert [part.tolist() for part in nested.unbind()] == [
         [[0.0, 1.0, 2.0]],
         [[3.0, 4.0], [5.0, 6.0]],
-    ] and nested.is_nested
+    ]
+    assert nested.is_nested
     buffer[0] = 9
     assert nested.unbind()[0][0, 0] == 9
     from taper._subclasses.functional_tensor import FunctionalTensor
 
-    assert not isinstance(buffer, FunctionalTensor) and torch._shape_as_tensor(torch.ones(2, 3)).tolist() == [2, 3]
+    assert not isinstance(buffer, FunctionalTensor)
+    assert torch._shape_as_tensor(torch.ones(2, 3)).tolist() == [2, 3]
 
 
 def test_one_tensor_of_a_module_for_another():
@@ -376,12 +387,11 @@ def test_one_tensor_of_a_module_for_another():
 
     net = torch.nn.Linear(2, 2)
     weight = swap_tensor(net, "weight", torch.ones(2, 2))
-    assert (
-        isinstance(weight, torch.nn.Parameter)
-        and type(net.weight) is torch.Tensor
-        and list(net._parameters) == ["weight", "bias"]
-    )
-    assert type(swap_tensor(net, "weight", weight)) is torch.Tensor and net.weight is weight
+    assert isinstance(weight, torch.nn.Parameter)
+    assert type(net.weight) is torch.Tensor
+    assert list(net._parameters) == ["weight", "bias"]
+    assert type(swap_tensor(net, "weight", weight)) is torch.Tensor
+    assert net.weight is weight
     missing = swap_tensor(net, "new", torch.ones(1), allow_missing=True)
     assert "new" in net.__dict__
     swap_tensor(net, "new", missing)
@@ -398,7 +408,8 @@ def test_one_tensor_of_a_module_for_another():
 
 def test_old_casts_by_name():
     x = torch.tensor([1.7, -2.2])
-    assert torch._cast_Long(x).tolist() == [1, -2] and torch._cast_Half(x).dtype is torch.float16
+    assert torch._cast_Long(x).tolist() == [1, -2]
+    assert torch._cast_Half(x).dtype is torch.float16
 
 
 def test_a_module_with_other_tensors():
@@ -416,4 +427,5 @@ def test_boxes_shared_in_other_formats():
 
     first, second = torch.tensor([[0.0, 0, 2, 2]]), torch.tensor([[1.0, 1, 2, 2]])
     inter, union = boxes._box_inter_union(first, second, "xywh")
-    assert (inter.item(), union.item()) == (1, 7) and boxes.box_iou(first, second, "xywh").equal(inter / union)
+    assert (inter.item(), union.item()) == (1, 7)
+    assert boxes.box_iou(first, second, "xywh").equal(inter / union)

@@ -22,8 +22,18 @@ def command(*arguments, **options):
 @pytest.mark.parametrize("name", sorted(_command.COMMANDS))
 def test_help_tells_what_it_does_and_shows_examples(name):
     status, out, err = command(name, "--help")
-    assert status == 0 and out.startswith(f"usage: taper {name}") and not err
-    assert "examples:\n  " in out and (f"  taper {name}" in out or f"$(taper {name}" in out)
+    assert status == 0
+    assert out.startswith(f"usage: taper {name}")
+    assert not err
+    assert "examples:\n  " in out
+    assert f"  taper {name}" in out or f"$(taper {name}" in out
+
+
+def test_help_shows_one_spelling_of_an_option():
+    """torchrun's options have two, and all take both."""
+    help = command("launch", "--help")[1]
+    assert "--log-dir" in help and "--log_dir" not in help
+    assert _command.parser_of("launch").parse_args(["--log_dir", "logs", "train.py"]).log_dir == "logs"
 
 
 def test_examples_are_understood():
@@ -38,8 +48,11 @@ def test_examples_are_understood():
 def test_what_is_not_understood():
     assert command("wach")[2].startswith("taper: there is no command 'wach'; did you mean 'watch'?")
     status, out, err = command("info", "--yaml")
-    assert status == 2 and not out and "unrecognized arguments: --yaml" in err
-    assert command("torch")[0] == 2 and "ACTION" in command("torch")[2]
+    assert status == 2
+    assert not out
+    assert "unrecognized arguments: --yaml" in err
+    assert command("torch")[0] == 2
+    assert "ACTION" in command("torch")[2]
     assert command("profile", "--top", "3")[0] == 2
 
 
@@ -47,13 +60,14 @@ def test_options_after_the_script_are_the_scripts(tmp_path):
     (tmp_path / "show.py").write_text("import sys, torch; torch.ones(2) + 1; print(sys.argv[1:])")
     for words in (["run"], ["profile", "--top", "1"]):
         status, out, err = command(*words, tmp_path / "show.py", "--top", "5", "--help")
-        assert status == 0 and "['--top', '5', '--help']" in out, err
+        assert status == 0, err
+        assert "['--top', '5', '--help']" in out, err
 
 
-def completed(words):
-    """What bash offers behind some words."""
+def completed(words, typed=""):
+    """What bash offers behind some words, for what was typed of the next."""
     script = f"""eval "$({sys.executable} -m taper completion bash)"
-COMP_WORDS=({" ".join(words)} "") COMP_CWORD={len(words)}
+COMP_WORDS=({" ".join(words)} "{typed}") COMP_CWORD={len(words)}
 _taper
 printf '%s\\n' "${{COMPREPLY[@]}}" """
     return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
@@ -61,28 +75,51 @@ printf '%s\\n' "${{COMPREPLY[@]}}" """
 
 def test_bash_completes():
     assert {"run", "doctor", "--version"} <= set(completed(["taper"]))
-    assert {"--serve", "--smooth"} <= set(completed(["taper", "watch"]))
-    assert {"install", "remove", "status", "wheel"} <= set(completed(["taper", "torch"]))
-    assert "--nproc-per-node" in completed(["taper", "launch"]) and "--nproc_per_node" not in completed(
-        ["taper", "launch"]
-    )
+    assert {"--serve", "--smooth"} <= set(completed(["taper", "watch"], "--"))
+    assert completed(["taper", "torch"]) == ["install", "remove", "status", "wheel"]
+    assert completed(["taper", "train"]) == ["digits", "shakespeare"]
+    assert completed(["taper", "train"], "d") == ["digits"]
+    options = completed(["taper", "launch"], "--")
+    assert "--nproc-per-node" in options
+    assert "--nproc_per_node" not in options
+    for files in (["taper", "run"], ["taper", "watch"], ["taper", "train", "digits", "--out"]):
+        assert completed(files) == []  # bash goes on with the names of files
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_read_their_script(shell):
     script = command("completion", shell)[1]
-    assert (
-        all(name in script for name in _command.COMMANDS) and ("-l serve" if shell == "fish" else "--serve") in script
-    )
+    assert all(name in script for name in _command.COMMANDS)
+    assert ("-l serve" if shell == "fish" else "--serve") in script
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_completes_at_the_first_tab(tmp_path):
+    """zsh loads a file of $fpath when it is first asked; that time, too, it must answer."""
+    (tmp_path / "_taper").write_text(command("completion", "zsh")[1])
+    script = f"""zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z 'stty -echo; PS1=""; bindkey "^I" complete-word'
+zpty -w z 'fpath=({tmp_path} $fpath); autoload -U compinit; compinit -u -D; print READ''Y'
+zpty -r -m z text '*READY*'
+zpty -w -n z $'taper doc\t'
+zpty -r -m z text '*doctor*'
+print answered
+"""
+    done = subprocess.run(["zsh", "-f", "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "answered\n", done
 
 
 def test_info_as_json():
     status, out, _ = command("info", "--json")
     found = json.loads(out)
-    assert status == 0 and found["taper"] == _report.version() and found["devices"][0] == "cpu"
-    assert {"name", "version", "file"} <= set(found["libraries"][0]) and set(found["accelerators"]) == {"cuda", "xpu"}
+    assert status == 0
+    assert found["taper"] == _report.version()
+    assert found["devices"][0] == "cpu"
+    assert {"name", "version", "file"} <= set(found["libraries"][0])
+    assert set(found["accelerators"]) == {"cuda", "xpu"}
 
 
 def test_info_tells_cores_caches_and_nodes(tmp_path):
@@ -106,22 +143,25 @@ def test_info_tells_cores_caches_and_nodes(tmp_path):
     told = dict(_topology.rows(_topology.topology([0, 1, 2, 4, 5], str(tmp_path))))
     assert told["cores"] == "3, 1 to 2 hardware threads each (processors 0-2,4-5)"
     assert told["caches"] == "level 1: 3 of 48 KiB, level 3: 1 of 32 MiB"
-    assert told["NUMA node 0"] == "processors 0-1,4-5, 1 GiB" and told["NUMA node 1"] == "processors 2"
+    assert told["NUMA node 0"] == "processors 0-1,4-5, 1 GiB"
+    assert told["NUMA node 1"] == "processors 2"
     assert dict(_topology.rows(_topology.topology([0, 1], str(tmp_path / "nothing")))) == {
         "cores": "2 (processors 0-1)"
     }
 
 
 def test_scaling_is_measured_at_each_number_of_threads():
-    assert _scaling.counts_up_to(1) == [1] and _scaling.counts_up_to(6) == [1, 2, 4, 6]
+    assert _scaling.counts_up_to(1) == [1]
+    assert _scaling.counts_up_to(6) == [1, 2, 4, 6]
     seen = []
     before = taper.get_num_threads()
     rows = {"a row": lambda t: lambda: seen.append(t.get_num_threads())}
     found = _scaling.measure([1, 2, 3], rounds=1, seconds=0, rows=rows)
-    assert list(found["a row"]) == ["1", "2", "3"] and set(seen) == {1, 2, 3} and taper.get_num_threads() == before
-    assert "a row" in _scaling.table({"a row": {"1": 20.0, "2": 10.0}}) and "2.0" in _scaling.table(
-        {"a row": {"1": 20.0, "2": 10.0}}
-    )
+    assert list(found["a row"]) == ["1", "2", "3"]
+    assert set(seen) == {1, 2, 3}
+    assert taper.get_num_threads() == before
+    assert "a row" in _scaling.table({"a row": {"1": 20.0, "2": 10.0}})
+    assert "2.0" in _scaling.table({"a row": {"1": 20.0, "2": 10.0}})
 
 
 def test_the_man_page_has_every_command():
@@ -182,7 +222,9 @@ def test_the_doctor_multiplies_for_a_test(tmp_path, monkeypatch):
         taper.Tensor, "__matmul__", lambda a, b: right(a, b) + (a.dtype == taper.float64 and a.shape[0] > 64)
     )
     [(level, _, text, remedy)] = _doctor.products(machine(tmp_path))
-    assert level == "wrong" and "torch.float64 are wrong" in text and "OPENBLAS_CORETYPE" in remedy
+    assert level == "wrong"
+    assert "torch.float64 are wrong" in text
+    assert "OPENBLAS_CORETYPE" in remedy
 
 
 def test_the_doctor_looks_at_threads_and_masks(tmp_path):
@@ -192,9 +234,16 @@ def test_the_doctor_looks_at_threads_and_masks(tmp_path):
     pairs = {f"/sys/devices/system/cpu/cpu{i}/topology/thread_siblings_list": f"{i % 2},{i % 2 + 2}" for i in range(4)}
     assert not slow(_doctor.threads, tmp_path, pairs, threads=2)  # two cores of two hyperthreads each
     online = {"/sys/devices/system/cpu/online": "0-15"}
-    assert "share one" in slow(_doctor.affinity, tmp_path, online, processors=[3])[0]
+    assert (
+        "may use 1 of 16 processors (number 3): all its threads share one"
+        in slow(_doctor.affinity, tmp_path, online, processors=[3])[0]
+    )
     assert not slow(_doctor.affinity, tmp_path, online, processors=range(8))
     assert "OMP_PLACES" in slow(_doctor.affinity, tmp_path, environment={"OMP_PLACES": "{0},{9}"})[0]
+    # A rank of four processors among others of the same job: the machine is full, and no more.
+    assert not slow(_doctor.load, tmp_path, {**online, "/proc/loadavg": "16.2 9 3 1/99 7"}, processors=range(4))
+    busy = slow(_doctor.load, tmp_path, {**online, "/proc/loadavg": "31.5 9 3 1/99 7"}, processors=range(4))
+    assert "31.5 processes for 16 processors" in busy[0]
 
 
 def test_the_doctor_looks_at_cgroups_clock_and_memory(tmp_path):
@@ -225,7 +274,8 @@ def test_the_doctor_looks_at_file_systems(tmp_path):
 def test_the_doctor_looks_at_gpus(tmp_path):
     assert not slow(_doctor.gpus, tmp_path)
     told = slow(_doctor.gpus, tmp_path, {"/dev/nvidia0": ""})
-    assert "libcuda.so.1 was not found" in told[0] and "module load" in told[0]
+    assert "libcuda.so.1 was not found" in told[0]
+    assert "module load" in told[0]
     library = {"name": "cuDNN", "serves": "convolutions", "instead": "own kernels", "version": None, "file": None}
     cuda = {"devices": [{"index": 0}], "backend": "CUDA", "libraries": [library]}
     told = slow(_doctor.gpus, tmp_path, accelerators={"cuda": cuda, "xpu": FACTS["accelerators"]["xpu"]})
@@ -251,4 +301,5 @@ def test_the_doctors_status_and_json():
     assert status == any(finding["level"] == "slow" for finding in found)
     assert all(finding["remedy"] for finding in found if finding["level"] == "slow")
     status, out, _ = command("doctor", env={**os.environ, "TAPER_ISA": "base"})
-    assert status == 1 and "unset TAPER_ISA" in out
+    assert status == 1
+    assert "unset TAPER_ISA" in out

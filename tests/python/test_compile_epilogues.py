@@ -30,7 +30,9 @@ def trained(function, inputs):
 def same(ours, theirs):
     assert len(ours) == len(theirs)
     for a, b in zip(ours, theirs):
-        assert a.dtype == b.dtype and a.stride() == b.stride() and torch.equal(a.detach().cpu(), b.detach().cpu())
+        assert a.dtype == b.dtype
+        assert a.stride() == b.stride()
+        assert torch.equal(a.detach().cpu(), b.detach().cpu())
 
 
 def steps_of(function, inputs):

@@ -27,7 +27,9 @@ REAL_TWO = [torch.maximum, torch.minimum, lambda a, b: (a > b) & (a < 3), lambda
 
 
 def same(a, b):
-    assert a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride()
+    assert a.dtype == b.dtype
+    assert a.shape == b.shape
+    assert a.stride() == b.stride()
     a, b = a.cpu().contiguous(), b.cpu().contiguous()
     both = (a == b) | ((a != a) & (b != b))
     assert both.all(), f"{(~both).sum().item()} of {a.numel()} elements differ"
@@ -115,7 +117,8 @@ def test_a_chain_is_one_kernel():
         return half * 2, a > 0
 
     seen = names(torch.compile(chain), x, y, bias)
-    assert len(seen) == 1 and seen[0].startswith("fused: "), seen
+    assert len(seen) == 1, seen
+    assert seen[0].startswith("fused: "), seen
     for a, b in zip(torch.compile(chain)(x, y, bias), chain(x, y, bias)):
         same(a, b)
 
@@ -195,7 +198,8 @@ def test_a_chain_and_its_fold_are_one_step():
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.XPU]) as p:
         compiled(x, line)
     kernels = [e.name for e in p.events() if e.name.startswith("taper_")]
-    assert kernels and all("FOLD" in name for name in kernels), kernels  # no map of its own
+    assert kernels, kernels
+    assert all("FOLD" in name for name in kernels), kernels  # no map of its own
     empty = torch.randn(0, 8).to("xpu")
     run = lambda x: (x * 2 + 1).sum(0)
     compiled = torch.compile(run)
@@ -266,4 +270,5 @@ def test_a_split_goes_back_without_zeros():
         run(x, w).backward()
 
     seen = names(step)
-    assert "fill_" not in seen and not [name for name in seen if "slice_backward" in name], seen
+    assert "fill_" not in seen, seen
+    assert not [name for name in seen if "slice_backward" in name], seen

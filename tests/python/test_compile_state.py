@@ -38,11 +38,9 @@ def test_what_programs_ask_of_compiled_functions():
         return x * k
 
     compiled = torch.compile(function)
-    assert (
-        compiled.__code__ is function.__code__
-        and compiled.__defaults__ == (2,)
-        and torch.compile(function, disable=True).__code__ is function.__code__
-    )
+    assert compiled.__code__ is function.__code__
+    assert compiled.__defaults__ == (2,)
+    assert torch.compile(function, disable=True).__code__ is function.__code__
     t = torch.ones(1)
     assert (
         torch._dynamo.mark_static_address(t, guard=False)

@@ -14,33 +14,44 @@ def pair():
 
 def test_a_conjugate_sees_later_writes():
     x, y = pair()
-    assert y.is_conj() and not x.is_conj() and y.data_ptr() == x.data_ptr() and torch.is_conj(y)
+    assert y.is_conj()
+    assert not x.is_conj()
+    assert y.data_ptr() == x.data_ptr()
+    assert torch.is_conj(y)
     x[0] = 5 + 6j
-    assert y.tolist() == [5 - 6j, 3 + 4j] and y[0].item() == 5 - 6j
-    assert (y * 1j).tolist() == [6 + 5j, -4 + 3j] and torch.stack([x, y])[1].tolist() == y.tolist()
+    assert y.tolist() == [5 - 6j, 3 + 4j]
+    assert y[0].item() == 5 - 6j
+    assert (y * 1j).tolist() == [6 + 5j, -4 + 3j]
+    assert torch.stack([x, y])[1].tolist() == y.tolist()
     assert repr(y) == "tensor([5.-6.j, 3.+4.j])"
 
 
 def test_writes_to_a_conjugate_reach_the_tensor():
     x, y = pair()
     y.add_(1j)
-    assert x.tolist() == [1 + 1j, 3 - 5j] and y.tolist() == [1 - 1j, 3 + 5j]
+    assert x.tolist() == [1 + 1j, 3 - 5j]
+    assert y.tolist() == [1 - 1j, 3 + 5j]
     y[1] = 7 + 7j
     assert x.tolist() == [1 + 1j, 7 - 7j]
     y.copy_(x)
     assert x.tolist() == [1 - 1j, 7 + 7j]
     torch.mul(x, 1j, out=y)
-    assert y.tolist() == [1 + 1j, -7 + 7j] and x.tolist() == [1 - 1j, -7 - 7j]
+    assert y.tolist() == [1 + 1j, -7 + 7j]
+    assert x.tolist() == [1 - 1j, -7 - 7j]
 
 
 def test_the_imaginary_part_of_a_conjugate_is_a_negative():
     x, y = pair()
     part = y.imag
-    assert part.is_neg() and part.tolist() == [-2, 4] and part.data_ptr() == x.imag.data_ptr() and not y.real.is_neg()
+    assert part.is_neg()
+    assert part.tolist() == [-2, 4]
+    assert part.data_ptr() == x.imag.data_ptr()
+    assert not y.real.is_neg()
     part.add_(1)
     assert x.tolist() == [1 + 1j, 3 - 5j]
     part[0] = 9
-    assert x.tolist() == [1 - 9j, 3 - 5j] and part.resolve_neg().tolist() == [9, 5]
+    assert x.tolist() == [1 - 9j, 3 - 5j]
+    assert part.resolve_neg().tolist() == [9, 5]
 
 
 def test_views_keep_the_mark_and_results_do_not():
@@ -48,8 +59,11 @@ def test_views_keep_the_mark_and_results_do_not():
     assert all(v.is_conj() for v in (y.detach(), y.view(2, 1), y[0], y.unsqueeze(0), y.reshape(1, 2), y.contiguous()))
     assert not any(v.is_conj() for v in (y.conj(), y.clone(), y.resolve_conj(), y * 1, y.to(torch.complex128)))
     m = torch.tensor([[1j, 2], [3, 4]])
-    assert m.mH.is_conj() and m.H.data_ptr() == m.data_ptr() and (m.mH @ m).tolist() == [[10, 12 - 2j], [12 + 2j, 20]]
-    assert x.resolve_conj() is x and torch.ones(2).conj().is_conj() is False
+    assert m.mH.is_conj()
+    assert m.H.data_ptr() == m.data_ptr()
+    assert (m.mH @ m).tolist() == [[10, 12 - 2j], [12 + 2j, 20]]
+    assert x.resolve_conj() is x
+    assert torch.ones(2).conj().is_conj() is False
 
 
 def test_what_reads_memory_is_refused():
@@ -93,7 +107,8 @@ def test_gradients_through_writes():
 def test_gradients_that_a_program_conjugates():
     a = torch.tensor([1 + 2j, 3 - 4j], requires_grad=True)
     a.backward(torch.tensor([1 + 1j, 2j]).conj())
-    assert a.grad.tolist() == [1 - 1j, -2j] and not a.grad.is_conj()
+    assert a.grad.tolist() == [1 - 1j, -2j]
+    assert not a.grad.is_conj()
     b = torch.tensor([1 + 2j, 3 - 4j], requires_grad=True)
     c = b * 1
     c.register_hook(lambda g: g.conj())
@@ -109,7 +124,8 @@ def test_saved_and_copied():
     torch.save({"x": x, "y": y}, file)
     file.seek(0)
     again = torch.load(file)
-    assert again["x"].tolist() == x.tolist() and again["y"].tolist() == y.tolist()
+    assert again["x"].tolist() == x.tolist()
+    assert again["y"].tolist() == y.tolist()
     file = io.BytesIO()
     torch.save(y.imag, file)
     file.seek(0)
@@ -193,6 +209,8 @@ def test_data_and_shared_memory_keep_the_values():
     z.data = x.conj()
     assert z.tolist() == [1 - 2j]
     z.data = x
-    assert z.tolist() == [1 + 2j] and not z.is_conj()
+    assert z.tolist() == [1 + 2j]
+    assert not z.is_conj()
     c = x.conj()
-    assert c.share_memory_().tolist() == [1 - 2j] and x.tolist() == [1 + 2j]
+    assert c.share_memory_().tolist() == [1 - 2j]
+    assert x.tolist() == [1 + 2j]

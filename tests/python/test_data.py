@@ -10,6 +10,7 @@ import random
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 import taper as torch
@@ -171,8 +172,10 @@ def test_types_can_be_parametrised():
         def __getitem__(self, i):
             return i
 
-    assert Typed()[1] == 1 and "Dataset[int]" in repr(Dataset[int])
-    assert isinstance(DataLoader[int], type(list[int])) and isinstance(Sampler[int], type(list[int]))
+    assert Typed()[1] == 1
+    assert "Dataset[int]" in repr(Dataset[int])
+    assert isinstance(DataLoader[int], type(list[int]))
+    assert isinstance(Sampler[int], type(list[int]))
 
 
 def test_samplers_of_ones_own():
@@ -184,7 +187,8 @@ def test_samplers_of_ones_own():
             return 3
 
     loader = DataLoader(range(10), batch_size=2, sampler=Odd())
-    assert lists(loader) == [[1, 3], [5]] and len(loader) == 2
+    assert lists(loader) == [[1, 3], [5]]
+    assert len(loader) == 2
     assert lists(DataLoader(range(10), batch_size=2, sampler=iter([7, 8]))) == [[7, 8]]
 
 
@@ -197,7 +201,8 @@ def test_the_order_and_what_follows_do_not_depend_on_collation():
             torch.manual_seed(1)
             runs.append((list(DataLoader(dataset, batch_size=7, shuffle=True, collate_fn=collate)), torch.rand(1)))
         (at_once, after), (one_by_one, after_too) = runs
-        assert after == after_too and len(at_once) == len(one_by_one)
+        assert after == after_too
+        assert len(at_once) == len(one_by_one)
         for a, b in zip(at_once, one_by_one):
             assert type(a) is type(b) is list
             assert all(torch.equal(x, y) and x.dtype == y.dtype and x.stride() == y.stride() for x, y in zip(a, b))
@@ -366,7 +371,8 @@ def test_state_at_the_first_and_the_last_batch():
     assert loader.state_dict() is at_first
     assert lists(loader) == lists([first, last])
     loader.load_state_dict(at_last)
-    assert lists(loader) == [] and len(lists(loader)) == 2
+    assert lists(loader) == []
+    assert len(lists(loader)) == 2
 
 
 def test_samplers_and_datasets_that_tell():
@@ -408,7 +414,8 @@ def test_samplers_and_datasets_that_tell():
         again = make()
         again.load_state_dict(state)
         whole = lists(make())
-        assert lists(again) == whole[1:] and lists(again) == whole
+        assert lists(again) == whole[1:]
+        assert lists(again) == whole
     stream = Stream()
     again = DataLoader(stream, batch_size=4)
     again.load_state_dict(state)
@@ -481,12 +488,14 @@ def same(a, b):
 def test_files_of_digits():
     data, pixels = digits(), native.read_idx(os.path.join(EXAMPLES, "test-images.idx.gz"))
     image, label = data[-1]
-    assert len(data) == 2000 and image.shape == (1, 28, 28) and label.dtype == torch.int64 and label.dim() == 0
+    assert len(data) == 2000
+    assert image.shape == (1, 28, 28)
+    assert label.dtype == torch.int64
+    assert label.dim() == 0
     assert torch.equal(image[0], pixels[-1].float() / 255)
     scaled = data.normalise(0.1307, [0.3081])
-    assert torch.equal(scaled[5][0], (data[5][0] - 0.1307) / 0.3081) and torch.equal(
-        pickle.loads(pickle.dumps(scaled))[5][0], scaled[5][0]
-    )
+    assert torch.equal(scaled[5][0], (data[5][0] - 0.1307) / 0.3081)
+    assert torch.equal(pickle.loads(pickle.dumps(scaled))[5][0], scaled[5][0])
     with pytest.raises(IndexError):
         data[2000]
     with pytest.raises(OSError, match="nowhere: cannot be opened"):
@@ -498,7 +507,8 @@ def test_files_of_tensors(tmp_path):
     torch.save({"x": x, "y": y}, tmp_path / "data.pt")
     data = native.tensors(tmp_path / "data.pt", "x", "y")
     (a, b), (c, d) = DataLoader(data, batch_size=10, worker_threads=2)
-    assert torch.equal(torch.cat([a, c]), x) and torch.equal(torch.cat([b, d]), y)
+    assert torch.equal(torch.cat([a, c]), x)
+    assert torch.equal(torch.cat([b, d]), y)
 
 
 @pytest.mark.parametrize(
@@ -521,7 +531,9 @@ def test_threads_give_the_same_batches(make):
         loader = DataLoader(data, batch_size=16, shuffle=True, **options)
         runs.append((list(loader), list(loader), torch.rand(1)))
     for first, second, after in runs[1:]:
-        assert same(first, runs[0][0]) and same(second, runs[0][1]) and after == runs[0][2]
+        assert same(first, runs[0][0])
+        assert same(second, runs[0][1])
+        assert after == runs[0][2]
 
 
 def test_threads_and_states():
@@ -533,7 +545,8 @@ def test_threads_and_states():
     seen = list(itertools.islice(loader, 3))
     again = DataLoader(data, batch_size=4, shuffle=True, worker_threads=1)
     again.load_state_dict(pickle.loads(pickle.dumps(loader.state_dict())))
-    assert same(seen + list(again), expected[0]) and same(list(again), expected[1])
+    assert same(seen + list(again), expected[0])
+    assert same(list(again), expected[1])
 
 
 def test_what_threads_do_not_read():
@@ -548,7 +561,8 @@ def test_what_threads_do_not_read():
     with pytest.raises(ValueError, match="worker_threads option should be non-negative"):
         DataLoader(range(3), worker_threads=1, num_workers=1)
     batches = iter(DataLoader(TensorDataset(torch.arange(3)), batch_sampler=[[0], [-1], [7], [1]], worker_threads=1))
-    assert lists(next(batches)) == [[0]] and lists(next(batches)) == [[2]]
+    assert lists(next(batches)) == [[0]]
+    assert lists(next(batches)) == [[2]]
     with pytest.raises(IndexError, match="index 7 is out of range for a dataset of 3 items"):
         next(batches)
     assert lists(next(batches)) == [[1]]
@@ -558,18 +572,8 @@ def test_what_threads_do_not_read():
     platform.libc_ver()[0] != "glibc", reason="it is glibc's malloc that gives blocks of that size back"
 )
 def test_memory_of_samples_is_kept():
-    code = """
-import resource, taper
-class Blocks(taper.utils.data.Dataset):
-    def __len__(self): return 50
-    def __getitem__(self, i): return taper.tensor(len([bytearray(400_000) for _ in range(4)]))
-def faults():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    assert len(list(taper.utils.data.DataLoader(Blocks()))) == 50
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-faults(), print(faults())
-"""
+    program = Path(__file__).parent / "child_programs" / "page_faults.py"
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_TUNABLES"))}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=plain)
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=plain)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 1000  # 17,900 where each sample's pages are new

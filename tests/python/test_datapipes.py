@@ -25,8 +25,10 @@ def odd(n):
 def test_a_new_reading_ends_the_one_before():
     pipe = steps.IterableWrapper(range(4)).map(ten)
     first = iter(pipe)
-    assert next(first) == 0 and pipe._number_of_samples_yielded == 1
-    assert list(pipe) == [0, 10, 20, 30] and pipe._number_of_samples_yielded == 4
+    assert next(first) == 0
+    assert pipe._number_of_samples_yielded == 1
+    assert list(pipe) == [0, 10, 20, 30]
+    assert pipe._number_of_samples_yielded == 4
     with pytest.raises(RuntimeError, match="This iterator has been invalidated"):
         next(first)
 
@@ -34,12 +36,15 @@ def test_a_new_reading_ends_the_one_before():
 def test_forks_and_what_they_wait_for():
     source = steps.IterableWrapper(range(6))
     one, two = source.fork(2)
-    assert list(one) == list(two) == list(range(6)) and len(one) == 6 and source.fork(1) is source
+    assert list(one) == list(two) == list(range(6))
+    assert len(one) == 6
+    assert source.fork(1) is source
     one, two = source.fork(2, buffer_size=2)
     with pytest.raises(BufferError):
         list(one)
     even, rest = source.demux(2, odd)
-    assert list(even) == [0, 2, 4] and list(rest) == [1, 3, 5]
+    assert list(even) == [0, 2, 4]
+    assert list(rest) == [1, 3, 5]
     one, two = source.fork(2)
     list(one)
     with pytest.warns(UserWarning, match="Some child DataPipes are not exhausted"):
@@ -48,7 +53,8 @@ def test_forks_and_what_they_wait_for():
 
 def test_columns_and_checks():
     rows = steps.IterableWrapper([(0, 1, 2), (3, 4, 5)])
-    assert list(rows.map(int.__add__, input_col=[2, 0])) == [(1, 2), (4, 8)] and list(rows.map(ten, 1, -1)) == [
+    assert list(rows.map(int.__add__, input_col=[2, 0])) == [(1, 2), (4, 8)]
+    assert list(rows.map(ten, 1, -1)) == [
         (0, 1, 2, 10),
         (3, 4, 5, 40),
     ]
@@ -69,9 +75,8 @@ def test_graphs_shares_and_snapshots():
     for pipe in (first, second):
         pipe.apply_sharding(2, 1, SHARDING_PRIORITIES.DISTRIBUTED)
         pipe.apply_sharding(5, 3, SHARDING_PRIORITIES.MULTIPROCESSING)
-    assert list(second) == [7, 17, 27, 37, 47, 57, 67, 77, 87] and traverse_dps(second) == {
-        id(second): (second, {id(first): (first, {id(source): (source, {})})})
-    }
+    assert list(second) == [7, 17, 27, 37, 47, 57, 67, 77, 87]
+    assert traverse_dps(second) == {id(second): (second, {id(first): (first, {id(source): (source, {})})})}
     with pytest.raises(RuntimeError, match="Sharding twice on a single pipeline"):
         apply_sharding(source.sharding_filter().sharding_filter(), 3, 0)
     one, two = steps.IterableWrapper(range(10)).shuffle().map(ten).fork(2)
@@ -97,7 +102,8 @@ def test_files(tmp_path):
     assert list(names.open_files(mode="b").routed_decode()) == [(str(tmp_path / "a.txt"), "abc")]
     with open(tmp_path / "a.txt") as file:
         wrapped = StreamWrapper(file)
-        assert wrapped.read() == "abc" and repr(wrapped) == f"StreamWrapper<{file!r}>"
+        assert wrapped.read() == "abc"
+        assert repr(wrapped) == f"StreamWrapper<{file!r}>"
 
 
 def test_workers_share_a_pipe():
@@ -111,7 +117,9 @@ def test_workers_share_a_pipe():
 
 def test_docs_name_the_step():
     doc = steps.IterableWrapper([]).batch.__doc__
-    assert "(functional name: ``batch``)" in doc and "Args:" in doc and "Example:" in doc
+    assert "(functional name: ``batch``)" in doc
+    assert "Args:" in doc
+    assert "Example:" in doc
 
     class Empty(IterDataPipe):
         pass

@@ -55,7 +55,10 @@ def test_a_product_and_its_backward():
     x = wrapped(3)
     y = x * x
     assert seen() == ["mul.Tensor"]
-    assert type(y) is Wrapped and y.grad_fn.name() == "MulBackward0" and y.device.type == "cpu" and y.shape == (3,)
+    assert type(y) is Wrapped
+    assert y.grad_fn.name() == "MulBackward0"
+    assert y.device.type == "cpu"
+    assert y.shape == (3,)
     y.sum().backward()
     assert seen() == [
         "sum.default",
@@ -143,7 +146,8 @@ def test_a_network_of_wrapped_parameters_trains():
         loss.backward()
         with torch.no_grad():
             for p in net.parameters():
-                assert isinstance(p, Wrapped) and isinstance(p.grad, Wrapped)
+                assert isinstance(p, Wrapped)
+                assert isinstance(p.grad, Wrapped)
                 p.elem.sub_(0.5 * p.grad.elem)
                 p.grad = None
         losses.append(loss.elem.item())
@@ -196,8 +200,10 @@ def test_a_mode_sees_operators_and_their_backward():
         assert log.ops[:4] == ["ones.default", "t.default", "addmm.default", "relu.default"]
         log.ops.clear()
         y.backward()
-    assert "threshold_backward.default" in log.ops and "mm.default" in log.ops
-    assert linear.weight.grad.shape == (4, 3) and _get_current_dispatch_mode() is None
+    assert "threshold_backward.default" in log.ops
+    assert "mm.default" in log.ops
+    assert linear.weight.grad.shape == (4, 3)
+    assert _get_current_dispatch_mode() is None
     seen_before = list(log.ops)
     torch.ones(2) + 1
     assert log.ops == seen_before
@@ -213,17 +219,21 @@ def test_modes_in_modes_and_views():
 
 def test_overloads_know_their_schemas():
     op = torch.ops.aten.add.Tensor
-    assert str(op) == "aten.add.Tensor" and op.name() == "aten::add.Tensor" and op.overloadpacket is torch.ops.aten.add
+    assert str(op) == "aten.add.Tensor"
+    assert op.name() == "aten::add.Tensor"
+    assert op.overloadpacket is torch.ops.aten.add
     assert str(op._schema) == "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
-    assert (
-        op._schema.name == "aten::add" and op._schema.overload_name == "Tensor" and op._schema.arguments[2].kwarg_only
-    )
-    assert torch.Tag.pointwise in op.tags and torch.Tag.core in op.tags
+    assert op._schema.name == "aten::add"
+    assert op._schema.overload_name == "Tensor"
+    assert op._schema.arguments[2].kwarg_only
+    assert torch.Tag.pointwise in op.tags
+    assert torch.Tag.core in op.tags
     assert (
         str(torch.ops.aten.add_.Tensor._schema)
         == "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"
     )
-    assert torch.ops.aten.add_.Tensor._schema.is_mutable and not op._schema.is_mutable
+    assert torch.ops.aten.add_.Tensor._schema.is_mutable
+    assert not op._schema.is_mutable
     assert [str(a.type) for a in torch.ops.aten.sum.dim_IntList._schema.arguments] == [
         "Tensor",
         "Optional[List[int]]",
@@ -251,7 +261,8 @@ def test_plain_calls_ask_no_handler():
 def test_what_modes_see_of_data_and_values():
     with Log() as log:
         x = torch.tensor([1.0, 2.0])
-        assert x.sum().item() == 3 and bool((x > 0).all())
+        assert x.sum().item() == 3
+        assert bool((x > 0).all())
         torch.zeros(2), torch.randn(2, 3), torch.empty(2), torch.full((2,), 1.0)
     assert log.ops == [
         "lift_fresh.default",
@@ -279,12 +290,10 @@ def test_fake_tensors_have_shapes_alone():
         x = torch.randn(3, 4)
         net = torch.nn.Linear(4, 5)
         y = net(x).relu()
-        assert (
-            type(y) is FakeTensor
-            and y.shape == (3, 5)
-            and y.device.type == "cpu"
-            and repr(x) == "FakeTensor(..., size=(3, 4))"
-        )
+        assert type(y) is FakeTensor
+        assert y.shape == (3, 5)
+        assert y.device.type == "cpu"
+        assert repr(x) == "FakeTensor(..., size=(3, 4))"
         with pytest.raises(DataDependentOutputException):
             y.sum().item()
         counts = torch.ones(3, dtype=torch.int64)
@@ -300,7 +309,8 @@ def test_fake_tensors_have_shapes_alone():
         ):
             with pytest.raises(DynamicOutputShapeException):
                 by_values()
-        assert x[counts].shape == (3, 4) and x.repeat_interleave(2).shape == (24,)
+        assert x[counts].shape == (3, 4)
+        assert x.repeat_interleave(2).shape == (24,)
         y.sum().backward()
         assert net.weight.grad.shape == (5, 4)
     real = torch.ones(2)
@@ -313,13 +323,11 @@ def test_swapped_tensors_keep_their_objects():
     one, two = torch.nn.Parameter(torch.ones(2)), torch.zeros(3)
     one.note = "mine"
     torch.utils.swap_tensors(one, two)
-    assert (
-        type(one) is torch.Tensor
-        and one.shape == (3,)
-        and type(two) is torch.nn.Parameter
-        and two.note == "mine"
-        and two.requires_grad
-    )
+    assert type(one) is torch.Tensor
+    assert one.shape == (3,)
+    assert type(two) is torch.nn.Parameter
+    assert two.note == "mine"
+    assert two.requires_grad
     import weakref
 
     held = weakref.ref(one)
@@ -338,7 +346,8 @@ def test_a_class_may_let_a_function_run_without_being_asked_again():
             return torch.overrides.redispatch_function(func, types, args, kwargs)
 
     x = torch.ones(2).as_subclass(Told)
-    assert type(x * 2) is torch.Tensor and calls == ["mul"]
+    assert type(x * 2) is torch.Tensor
+    assert calls == ["mul"]
 
 
 def test_super_runs_the_operator_itself():
@@ -351,38 +360,39 @@ def test_super_runs_the_operator_itself():
             return super().__torch_dispatch__(func, types, args, kwargs)
 
     x = torch.Tensor._make_subclass(Counted, torch.ones(2))
-    assert (x + 1).tolist() == [2, 2] and Counted.seen == ["aten.add.Tensor"]
+    assert (x + 1).tolist() == [2, 2]
+    assert Counted.seen == ["aten.add.Tensor"]
 
 
 def test_the_names_of_the_dispatcher():
     C = torch._C
-    assert (
-        str(C._get_schema("aten::sin", "")) == "aten::sin(Tensor self) -> Tensor"
-        and C._jit_resolve_packet("aten::add", torch.ones(1), 2) == "Tensor"
-    )
+    assert str(C._get_schema("aten::sin", "")) == "aten::sin(Tensor self) -> Tensor"
+    assert C._jit_resolve_packet("aten::add", torch.ones(1), 2) == "Tensor"
     assert C._dispatch_has_kernel_for_dispatch_key("aten::linear", "CompositeImplicitAutograd")
     assert not C._dispatch_has_kernel_for_dispatch_key("aten::add.Tensor", "CompositeImplicitAutograd")
-    assert C.DispatchKeySet(C.DispatchKey.CPU).has(C.DispatchKey.CPU) and C._dispatch_isTensorSubclassLike(wrapped(1))
+    assert C.DispatchKeySet(C.DispatchKey.CPU).has(C.DispatchKey.CPU)
+    assert C._dispatch_isTensorSubclassLike(wrapped(1))
     x = torch.ones(2)
-    assert C._any_output_is_alias_to_input_or_output(
-        (x,), {}, x.view(2)
-    ) and not C._any_output_is_alias_to_input_or_output((x,), {}, x + 1)
+    assert C._any_output_is_alias_to_input_or_output((x,), {}, x.view(2))
+    assert not C._any_output_is_alias_to_input_or_output((x,), {}, x + 1)
     parsed = C.parse_schema("foo.bar(Tensor(a!) x, int[2] y=1, *, str? z=None) -> (Tensor(a!), int)")
-    assert (
-        parsed.name == "foo"
-        and parsed.is_mutable
-        and str(parsed) == "foo.bar(Tensor(a!) x, int[2] y=1, *, str? z=None) -> (Tensor(a!), int)"
-    )
+    assert parsed.name == "foo"
+    assert parsed.is_mutable
+    assert str(parsed) == "foo.bar(Tensor(a!) x, int[2] y=1, *, str? z=None) -> (Tensor(a!), int)"
 
 
 def test_wrappers_as_parameters():
     from copy import deepcopy
 
     p = torch.nn.Parameter(wrapped(2, requires_grad=False))
-    assert isinstance(p, torch.nn.Parameter) and type(p) is Wrapped and p.requires_grad
+    assert isinstance(p, torch.nn.Parameter)
+    assert type(p) is Wrapped
+    assert p.requires_grad
     assert torch.Tensor.__repr__(p).startswith("Parameter(Wrapped(")
     q = deepcopy(p)
-    assert isinstance(q, torch.nn.Parameter) and q.elem is not p.elem and torch.equal(q.elem, p.elem)
+    assert isinstance(q, torch.nn.Parameter)
+    assert q.elem is not p.elem
+    assert torch.equal(q.elem, p.elem)
     (p * 2).sum().backward(torch.tensor(1))  # a gradient of another dtype, and no wrapper
     assert (
         p.grad.tolist() == [2, 2] if type(p.grad) is torch.Tensor else torch.equal(p.grad.elem, torch.full((2,), 2.0))
@@ -407,4 +417,5 @@ def test_wrappers_are_pickled_with_what_they_hold():
 
     x = wrapped(2, requires_grad=False)
     y = pickle.loads(pickle.dumps(x))
-    assert type(y) is Wrapped and torch.equal(y.elem, x.elem)
+    assert type(y) is Wrapped
+    assert torch.equal(y.elem, x.elem)

@@ -37,7 +37,8 @@ def test_every_distribution_has_pytorchs_numbers(name):
 
 def test_every_divergence_has_pytorchs_numbers():
     ours, theirs = divergences(torch), RECORDED["divergences"]
-    assert sorted(ours) == sorted(theirs) and len(ours) > 80
+    assert sorted(ours) == sorted(theirs)
+    assert len(ours) > 80
     for pair in theirs:
         assert near([float(v) for v in ours[pair]], theirs[pair]), (pair, ours[pair], theirs[pair])
 
@@ -95,7 +96,8 @@ def test_gradients_flow_through_samples():
         torch.manual_seed(0)
         sample = make().rsample((2,))
         (gradient,) = torch.autograd.grad(sample.sum() + (sample**2).sum(), a)
-        assert gradient.isfinite().all() and gradient.abs().sum() > 0
+        assert gradient.isfinite().all()
+        assert gradient.abs().sum() > 0
         assert not make().sample().requires_grad
 
 
@@ -157,7 +159,8 @@ def test_parameters_and_values_are_checked():
 def test_transforms_of_numbers(transform):
     x = torch.tensor([0.3, 0.9, 1.4], dtype=torch.float64, requires_grad=True)
     y = transform(x)
-    assert torch.allclose(transform.inv(y), x) and transform.inv.inv is transform
+    assert torch.allclose(transform.inv(y), x)
+    assert transform.inv.inv is transform
     (slope,) = torch.autograd.grad(y.sum(), x)
     assert torch.allclose(transform.log_abs_det_jacobian(x, y), slope.abs().log(), atol=1e-6)
 
@@ -173,7 +176,8 @@ def test_transforms_of_numbers(transform):
 def test_transforms_of_vectors(transform, n, square):
     x = torch.tensor([0.3, -0.6, 0.8], dtype=torch.float64)
     y = transform(x)
-    assert transform.codomain.check(y) and torch.allclose(transform.inv(y), x)
+    assert transform.codomain.check(y)
+    assert torch.allclose(transform.inv(y), x)
     jacobian = torch.autograd.functional.jacobian(lambda x: square(transform(x)), x)
     assert torch.allclose(transform.log_abs_det_jacobian(x, y), torch.linalg.slogdet(jacobian).logabsdet)
     assert tuple(transform.forward_shape(torch.Size((n,)))) == tuple(y.shape)
@@ -210,7 +214,8 @@ def test_own_divergences_and_distributions():
 
     try:
         mine = Mine(torch.zeros(2), 1.0)
-        assert d.kl_divergence(mine, mine) == 42 and d.kl_divergence(mine, d.Normal(0.0, 1.0)).tolist() == [0, 0]
+        assert d.kl_divergence(mine, mine) == 42
+        assert d.kl_divergence(mine, d.Normal(0.0, 1.0)).tolist() == [0, 0]
         assert type(mine.expand((3, 2))) is Mine
     finally:
         del d.kl._KL_REGISTRY[Mine, Mine]
@@ -219,9 +224,8 @@ def test_own_divergences_and_distributions():
 
 def test_distributions_can_be_pickled():
     normal = pickle.loads(pickle.dumps(d.Normal(torch.zeros(2), 1.0)))
-    assert repr(normal) == "Normal(loc: torch.Size([2]), scale: torch.Size([2]))" and normal.log_prob(
-        torch.zeros(2)
-    ).shape == (2,)
+    assert repr(normal) == "Normal(loc: torch.Size([2]), scale: torch.Size([2]))"
+    assert normal.log_prob(torch.zeros(2)).shape == (2,)
 
 
 def test_binomial_by_moments():
@@ -229,9 +233,7 @@ def test_binomial_by_moments():
     torch.manual_seed(0)
     for n, p in ((10, 0.3), (10, 0.8), (200, 0.4), (1000, 0.97)):
         drawn = torch.binomial(torch.full((20000,), float(n)), torch.full((20000,), p))
-        assert (
-            drawn.min() >= 0
-            and drawn.max() <= n
-            and math.isclose(drawn.mean(), n * p, rel_tol=0.02)
-            and math.isclose(drawn.var(), n * p * (1 - p), rel_tol=0.05)
-        )
+        assert drawn.min() >= 0
+        assert drawn.max() <= n
+        assert math.isclose(drawn.mean(), n * p, rel_tol=0.02)
+        assert math.isclose(drawn.var(), n * p * (1 - p), rel_tol=0.05)

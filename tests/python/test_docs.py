@@ -24,7 +24,8 @@ def test_there_are_fifty():
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_example(name):
     text = described(name).__doc__
-    assert EXAMPLES[name] in text and text.startswith(name + "(")
+    assert EXAMPLES[name] in text
+    assert text.startswith(name + "(")
     test = doctest.DocTestParser().get_doctest(text, {"torch": torch, "F": F}, name, None, 0)
     said = []
     assert len(test.examples) >= 1

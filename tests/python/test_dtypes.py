@@ -293,14 +293,13 @@ def test_operators(recorded):
 
 
 def test_names():
-    assert torch.chalf is torch.complex32 and torch.bit is torch.uint1
+    assert torch.chalf is torch.complex32
+    assert torch.bit is torch.uint1
     for name in VALUED + OPAQUE:
         dtype = getattr(torch, name)
-        assert (
-            repr(dtype) == f"torch.{name}"
-            and pickle.loads(pickle.dumps(dtype)) is dtype
-            and copy.deepcopy(dtype) is dtype
-        )
+        assert repr(dtype) == f"torch.{name}"
+        assert pickle.loads(pickle.dumps(dtype)) is dtype
+        assert copy.deepcopy(dtype) is dtype
         assert isinstance(dtype, torch.dtype)
 
 
@@ -319,29 +318,33 @@ def test_tensors_come_and_go(name):
         torch.empty_like(t).copy_(t),
         torch.from_dlpack(t) if name != "bcomplex32" else t,
     ):
-        assert same.dtype == dtype and bits(same) == bits(t) and same.shape == t.shape
+        assert same.dtype == dtype
+        assert bits(same) == bits(t)
+        assert same.shape == t.shape
     assert t[1, 2:].tolist() == t.to(torch.float64 if not dtype.is_complex else torch.complex128)[1, 2:].tolist()
     t[0, 0] = 2
     t[1] = t[0]
-    assert bits(t[0]) == bits(t[1]) and t[0, 0].item() == 2
+    assert bits(t[0]) == bits(t[1])
+    assert t[0, 0].item() == 2
     file = io.BytesIO()
     torch.save({"t": t}, file)
     file.seek(0)
     loaded = torch.load(file, weights_only=True)["t"]
-    assert loaded.dtype == dtype and bits(loaded) == bits(t)
+    assert loaded.dtype == dtype
+    assert bits(loaded) == bits(t)
     assert f"dtype=torch.{name}" in repr(t)
 
 
 def test_uint64_above_int64():
     large = 2**64 - 1
     t = torch.tensor([large, 5], dtype=torch.uint64)
-    assert (
-        t.tolist() == [large, 5]
-        and t[0].item() == large
-        and repr(t) == f"tensor([{large},                    5], dtype=torch.uint64)"
-    )
-    assert (t == large).tolist() == [True, False] and torch.full((1,), 2**63, dtype=torch.uint64).item() == 2**63
-    assert t.to(torch.float64).tolist() == [2.0**64, 5.0] and t.to(torch.int64).tolist() == [-1, 5]
+    assert t.tolist() == [large, 5]
+    assert t[0].item() == large
+    assert repr(t) == f"tensor([{large},                    5], dtype=torch.uint64)"
+    assert (t == large).tolist() == [True, False]
+    assert torch.full((1,), 2**63, dtype=torch.uint64).item() == 2**63
+    assert t.to(torch.float64).tolist() == [2.0**64, 5.0]
+    assert t.to(torch.int64).tolist() == [-1, 5]
     assert torch.zeros(1, dtype=torch.uint64).fill_(large).item() == large
     assert t.sort()[0].tolist() == [5, large]
     with pytest.raises(OverflowError):
@@ -357,13 +360,12 @@ def test_numpy():
     for name in ("uint16", "uint32", "uint64"):
         array = numpy.array([1, 2, 3], dtype=name)
         t = torch.from_numpy(array)
-        assert (
-            t.dtype == getattr(torch, name)
-            and t.numpy().dtype == array.dtype
-            and torch.tensor(array).tolist() == [1, 2, 3]
-        )
+        assert t.dtype == getattr(torch, name)
+        assert t.numpy().dtype == array.dtype
+        assert torch.tensor(array).tolist() == [1, 2, 3]
         array[0] = 7
-        assert t[0].item() == 7 and torch.tensor(array[0]).dtype == t.dtype
+        assert t[0].item() == 7
+        assert torch.tensor(array[0]).dtype == t.dtype
     for name, word in (("float8_e4m3fn", "Float8_e4m3fn"), ("complex32", "ComplexHalf"), ("uint4", "UInt4")):
         with pytest.raises(TypeError, match=f"Got unsupported ScalarType {word}"):
             torch.zeros(2, dtype=getattr(torch, name)).numpy()
@@ -371,34 +373,25 @@ def test_numpy():
 
 def test_complex32():
     t = torch.tensor([1 + 2j, -0.5j], dtype=torch.complex32)
-    assert (
-        torch.view_as_real(t).dtype == torch.float16
-        and torch.view_as_complex(torch.view_as_real(t)).tolist() == t.tolist()
-    )
-    assert (
-        t.real.tolist() == [1.0, 0.0]
-        and t.imag.tolist() == [2.0, -0.5]
-        and t.view(torch.float16).tolist() == [1.0, 2.0, 0.0, -0.5]
-    )
-    assert (
-        (t * t).tolist() == [-3 + 4j, -0.25 + 0j]
-        and (t + 1).dtype == torch.complex32
-        and t.abs().dtype == torch.float16
-    )
+    assert torch.view_as_real(t).dtype == torch.float16
+    assert torch.view_as_complex(torch.view_as_real(t)).tolist() == t.tolist()
+    assert t.real.tolist() == [1.0, 0.0]
+    assert t.imag.tolist() == [2.0, -0.5]
+    assert t.view(torch.float16).tolist() == [1.0, 2.0, 0.0, -0.5]
+    assert (t * t).tolist() == [-3 + 4j, -0.25 + 0j]
+    assert (t + 1).dtype == torch.complex32
+    assert t.abs().dtype == torch.float16
     half = torch.ones(2, dtype=torch.float16)
-    assert (half * 1j).dtype == torch.complex32 and torch.complex(half, half).dtype == torch.complex32
-    assert (
-        torch.randn(3, dtype=torch.complex32).dtype == torch.complex32
-        and torch.rand(3, dtype=torch.complex32).dtype == torch.complex32
-    )
+    assert (half * 1j).dtype == torch.complex32
+    assert torch.complex(half, half).dtype == torch.complex32
+    assert torch.randn(3, dtype=torch.complex32).dtype == torch.complex32
+    assert torch.rand(3, dtype=torch.complex32).dtype == torch.complex32
 
 
 def test_elements_without_values():
     t = torch.arange(6, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
-    assert (
-        t.clone()[2:].view(torch.uint8).tolist() == [2, 3, 4, 5]
-        and torch.empty(3, dtype=torch.bits16).element_size() == 2
-    )
+    assert t.clone()[2:].view(torch.uint8).tolist() == [2, 3, 4, 5]
+    assert torch.empty(3, dtype=torch.bits16).element_size() == 2
     small = torch.zeros(2, dtype=torch.uint4)
     for call in (
         lambda: small.item() if small.numel() == 1 else small[0].item(),
@@ -432,7 +425,8 @@ def test_refusals_have_pytorchs_words():
 def test_products_of_8_bit_numbers():
     a, b = torch.randint(-128, 127, (5, 8), dtype=torch.int8), torch.randint(-128, 127, (8, 6), dtype=torch.int8)
     product = torch._int_mm(a, b)
-    assert product.dtype == torch.int32 and torch.equal(product.long(), a.long() @ b.long())
+    assert product.dtype == torch.int32
+    assert torch.equal(product.long(), a.long() @ b.long())
     with pytest.raises(RuntimeError, match="Expected self dtype to be int8 or uint8 but got int"):
         torch._int_mm(a.int(), b)
     with pytest.raises(RuntimeError, match=r"_int_mm: mat1 and mat2 shapes cannot be multiplied \(5x8 and 7x6\)"):
@@ -470,9 +464,8 @@ def test_views_of_another_size_say_what_does_not_fit():
 
 def test_tensors_of_storages():
     t = torch.tensor([1.0, 2.0])
-    assert torch.tensor(t.untyped_storage(), dtype=torch.float32).tolist() == [1.0, 2.0] and torch.tensor(
-        t.storage()
-    ).tolist() == [1.0, 2.0]
+    assert torch.tensor(t.untyped_storage(), dtype=torch.float32).tolist() == [1.0, 2.0]
+    assert torch.tensor(t.storage()).tolist() == [1.0, 2.0]
     with pytest.raises(RuntimeError, match="Expected a Storage of type Int or an UntypedStorage, but got Float"):
         torch.tensor(t.storage(), dtype=torch.int32)
     with pytest.raises(
@@ -481,10 +474,8 @@ def test_tensors_of_storages():
     ):
         torch.tensor([], dtype=torch.int32).set_(t.storage())
     assert torch.tensor([], dtype=torch.int32).set_(t.untyped_storage()).numel() == 2
-    assert (
-        torch.storage._dtype_to_storage_type_map()[torch.float32] == "FloatStorage"
-        and torch.QInt8Storage.dtype is torch.qint8
-    )
+    assert torch.storage._dtype_to_storage_type_map()[torch.float32] == "FloatStorage"
+    assert torch.QInt8Storage.dtype is torch.qint8
 
 
 def test_dlpack_refuses_what_it_has_no_type_for():
@@ -497,6 +488,7 @@ def test_dlpack_refuses_what_it_has_no_type_for():
 def test_default_complex_dtype_of_half():
     torch.set_default_dtype(torch.float16)
     try:
-        assert torch.tensor(1j).dtype == torch.complex32 and torch.full((1,), 1j).dtype == torch.complex64
+        assert torch.tensor(1j).dtype == torch.complex32
+        assert torch.full((1,), 1j).dtype == torch.complex64
     finally:
         torch.set_default_dtype(torch.float32)

@@ -85,7 +85,8 @@ def test_matrices_that_do_not_fit(call, sizes):
 def test_pythons_own_messages_say_tensor():
     with pytest.raises(TypeError, match="unsupported operand type\\(s\\) for \\+: 'Tensor' and 'str'"):
         torch.ones(2) + "a"
-    assert repr(torch.Tensor) == "<class 'torch.Tensor'>" and torch.Tensor.__module__ == "torch"
+    assert repr(torch.Tensor) == "<class 'torch.Tensor'>"
+    assert torch.Tensor.__module__ == "torch"
 
 
 class Clearing:
@@ -145,7 +146,8 @@ def test_a_message_about_an_argument_names_the_operator():
 
 
 def test_config_says_what_the_build_stands_on():
-    assert "Taper" in torch.__config__.show() and "BLAS" in torch.__config__.show()
+    assert "Taper" in torch.__config__.show()
+    assert "BLAS" in torch.__config__.show()
 
 
 REAL, PICTURE = torch.ones(4), torch.ones(1, 4, 6, 6)
@@ -406,7 +408,8 @@ def test_lists_of_tensors_take_numbers():
 
 def test_private_names_of_torch():
     a, b = torch.tensor([[1, 2]], dtype=torch.int8), torch.tensor([[3], [100]], dtype=torch.int8)
-    assert torch._int_mm(a, b).tolist() == [[203]] and torch._int_mm(a, b).dtype is torch.int32
+    assert torch._int_mm(a, b).tolist() == [[203]]
+    assert torch._int_mm(a, b).dtype is torch.int32
     mask, index = torch.tensor([True, False]), [torch.tensor([1, 9])]
     assert torch._unsafe_masked_index(torch.tensor([5.0, 6.0]), mask, index, -1).tolist() == [6, -1]
     assert torch._unsafe_masked_index_put_accumulate(
@@ -656,11 +659,9 @@ def test_the_old_tolerance_of_ranks():
 
 def test_hashes_of_tensors():
     x = torch.tensor([[1, 2], [4, 8]])
-    assert (
-        x.hash_tensor().item() == 15
-        and torch.hash_tensor(x, 1).tolist() == [3, 12]
-        and torch.hash_tensor(x, 0, keepdim=True).shape == (1, 2)
-    )
+    assert x.hash_tensor().item() == 15
+    assert torch.hash_tensor(x, 1).tolist() == [3, 12]
+    assert torch.hash_tensor(x, 0, keepdim=True).shape == (1, 2)
     assert (
         torch.hash_tensor(torch.tensor([1.5])).view(torch.int64).item()
         == torch.tensor([1.5], dtype=torch.float64).view(torch.int64).item()
@@ -683,7 +684,8 @@ def test_a_fractional_pool_stays_inside_for_any_samples(sample):
     x = torch.arange(121.0, dtype=torch.float64).view(1, 1, 11, 11)
     samples = torch.full((1, 1, 2), sample, dtype=torch.float64)
     out, places = F.fractional_max_pool2d(x, 1, 7, _random_samples=samples, return_indices=True)
-    assert places.min() >= 0 and places.max() <= 120
+    assert places.min() >= 0
+    assert places.max() <= 120
     assert torch.equal(out.flatten(), x.flatten()[places.flatten()])
 
 
@@ -779,9 +781,9 @@ def test_refusals_of_pytorchs_kind_and_words(call, kind, text):
 
 
 def test_bools_to_the_power_of_a_bool():
-    assert (
-        (_B**True).tolist() == [True, False] and (_B**False).tolist() == [True, True] and (_B**True).dtype == torch.bool
-    )
+    assert (_B**True).tolist() == [True, False]
+    assert (_B**False).tolist() == [True, True]
+    assert (_B**True).dtype == torch.bool
 
 
 @pytest.mark.parametrize(
@@ -852,4 +854,5 @@ def test_common_mistakes_are_told_in_pytorchs_words(call, kind, words):
     }
     with pytest.raises(kind) as raised:
         eval(call, names)
-    assert type(raised.value) is kind and words in str(raised.value)
+    assert type(raised.value) is kind
+    assert words in str(raised.value)

@@ -63,7 +63,8 @@ def test_sizes_change_from_files_too(tmp_path):
         for n in (2, 3, 7, 1, 64, 2):
             x, shift = torch.randn(n, 3, 8, 8), torch.randn(n, 5)
             got, want = module(x, shift=shift), net(x, shift=shift)
-            assert got.keys() == want.keys() and all(torch.allclose(got[key], want[key], atol=1e-5) for key in want)
+            assert got.keys() == want.keys()
+            assert all(torch.allclose(got[key], want[key], atol=1e-5) for key in want)
         with pytest.raises(AssertionError, match="batch"):
             module(torch.randn(65, 3, 8, 8), shift=torch.randn(65, 5))
         with pytest.raises(AssertionError, match="batch"):
@@ -97,24 +98,23 @@ def test_what_a_program_is_made_of(tmp_path):
     net = Net().eval()
     for p in through_files(export(net, (torch.randn(2, 3, 8, 8),)), tmp_path):
         nodes = list(p.graph.nodes)
-        assert {node.op for node in nodes} == {"placeholder", "call_function", "output"} and nodes[-1].op == "output"
-        assert all(node.name and isinstance(node.args, tuple) for node in nodes) and any(
-            node.target is torch.convolution for node in nodes
-        )
-        assert "p_conv_weight" in str(p.graph) and "def forward(self" in p.graph_module.code and "softmax" in str(p)
+        assert {node.op for node in nodes} == {"placeholder", "call_function", "output"}
+        assert nodes[-1].op == "output"
+        assert all(node.name and isinstance(node.args, tuple) for node in nodes)
+        assert any(node.target is torch.convolution for node in nodes)
+        assert "p_conv_weight" in str(p.graph)
+        assert "def forward(self" in p.graph_module.code
+        assert "softmax" in str(p)
         signature = p.graph_signature
-        assert (
-            signature.user_inputs == ("x",)
-            and "head.weight" in signature.parameters
-            and "scale" in signature.buffers
-            and len(signature.user_outputs) == 2
-        )
+        assert signature.user_inputs == ("x",)
+        assert "head.weight" in signature.parameters
+        assert "scale" in signature.buffers
+        assert len(signature.user_outputs) == 2
         assert signature.inputs_to_parameters["p_conv_weight"] == "conv.weight"
         assert p.run_decompositions() is p
         state = p.state_dict
-        assert list(state) == list(net.state_dict()) and all(
-            torch.equal(state[key], value) for key, value in net.state_dict().items()
-        )
+        assert list(state) == list(net.state_dict())
+        assert all(torch.equal(state[key], value) for key, value in net.state_dict().items())
         assert [name for name, _ in p.named_parameters()] == [name for name, _ in net.named_parameters()]
         module = p.module()
         assert dict(module.named_parameters()).keys() == dict(net.named_parameters()).keys()
@@ -134,10 +134,10 @@ def test_absent_names_say_so():
     import sys
 
     code = """import torch
-for room, name in ((torch.export, "ShapesCollection"), (torch.cuda, "GreenContext"), (torch.jit, "ONNXTracedModule")):
-    assert not hasattr(room, name)
+for owner, name in ((torch.export, "ShapesCollection"), (torch.cuda, "GreenContext"), (torch.jit, "ONNXTracedModule")):
+    assert not hasattr(owner, name)
     try:
-        getattr(room, name)
+        getattr(owner, name)
         raise SystemExit(name)
     except NotImplementedError as error:
         assert isinstance(error, AttributeError) and name in str(error), error
@@ -155,7 +155,8 @@ except AttributeError:
 def test_the_module_stays_as_it_was():
     m = torch.nn.BatchNorm1d(2)
     torch.export.export(m, (torch.ones(4, 2),))
-    assert m.num_batches_tracked.item() == 0 and m.running_mean.tolist() == [0, 0]
+    assert m.num_batches_tracked.item() == 0
+    assert m.running_mean.tolist() == [0, 0]
 
 
 class Sizes(torch.nn.Module):
@@ -170,7 +171,9 @@ def test_sizes_among_the_results_and_dims_of_dims(tmp_path):
     for module in (program.module(), torch.export.load(tmp_path / "sizes.pt2").module()):
         x, y = torch.randn(6, 3), torch.randn(13, 3)
         total, product, rows = module(x, y)
-        assert torch.allclose(total, x.sum(0) + y.sum(0), atol=1e-5) and product == 78 and rows == {"rows": 6}
+        assert torch.allclose(total, x.sum(0) + y.sum(0), atol=1e-5)
+        assert product == 78
+        assert rows == {"rows": 6}
         assert module(torch.randn(4, 3), torch.randn(9, 3))[1] == 36
         with pytest.raises(AssertionError, match="Guard failed"):
             module(x, torch.randn(12, 3))

@@ -100,7 +100,8 @@ def test_tied_tensors_share_memory_again(tmp_path):
         tied = torch.load(tmp_path / "t.pt", **options)
         assert tied["w"] is tied["again"]
         tied["w"][0, 1] = 50
-        assert tied["t"][1, 0] == 50 and tied["part"][0, 0] == 50
+        assert tied["t"][1, 0] == 50
+        assert tied["part"][0, 0] == 50
         assert tied["w"].untyped_storage() is tied["t"].untyped_storage()
 
 
@@ -175,8 +176,11 @@ def test_safe_globals(tmp_path):
         torch.load(path)
     with torch.serialization.safe_globals([Point, Bag, list, collections.defaultdict]):
         loaded = torch.load(path)
-    assert loaded["point"] == Point(1, [1, 1]) and loaded["bag"] == [1, 2] and type(loaded["bag"]) is Bag
-    assert loaded["names"] == {"a": [1]} and loaded["names"].default_factory is list
+    assert loaded["point"] == Point(1, [1, 1])
+    assert loaded["bag"] == [1, 2]
+    assert type(loaded["bag"]) is Bag
+    assert loaded["names"] == {"a": [1]}
+    assert loaded["names"].default_factory is list
     assert torch.serialization.get_safe_globals() == []
     assert torch.load(path, weights_only=False)["point"] == Point(1, [1, 1])
 
@@ -214,7 +218,8 @@ def test_rings_and_shared_values():
     torch.save({"ring": ring, "again": ring}, buffer)
     buffer.seek(0)
     loaded = torch.load(buffer)
-    assert loaded["ring"] is loaded["again"] and loaded["ring"][1]["ring"] is loaded["ring"]
+    assert loaded["ring"] is loaded["again"]
+    assert loaded["ring"][1]["ring"] is loaded["ring"]
 
 
 def test_storages_of_two_types_are_refused():
@@ -229,7 +234,8 @@ def test_links_and_modes_stay(tmp_path):
     os.chmod(real, 0o640)
     link.symlink_to("real.pt")
     torch.save(2, link)
-    assert link.is_symlink() and torch.load(real) == 2
+    assert link.is_symlink()
+    assert torch.load(real) == 2
     assert real.stat().st_mode & 0o777 == 0o640
     torch.save(3, "/dev/null")
 
@@ -362,15 +368,18 @@ def test_files_as_memory(tmp_path):
     path.write_bytes(bytes(range(16)))
     private = torch.UntypedStorage.from_file(str(path), False, 8)
     private[0] = 99
-    assert private.tolist() == [99, 1, 2, 3, 4, 5, 6, 7] and path.read_bytes()[0] == 0
+    assert private.tolist() == [99, 1, 2, 3, 4, 5, 6, 7]
+    assert path.read_bytes()[0] == 0
     part = private[2:4]
     part[0] = 50
-    assert private[2] == 50 and len(part) == 2
+    assert private[2] == 50
+    assert len(part) == 2
     assert torch.asarray(part, dtype=torch.uint8).tolist() == [50, 3]
     shared = torch.from_file(str(path), shared=True, size=8, dtype=torch.int32)
     shared[7] = 5
     del shared
-    assert path.stat().st_size == 32 and path.read_bytes()[28:] == b"\x05\0\0\0"
+    assert path.stat().st_size == 32
+    assert path.read_bytes()[28:] == b"\x05\0\0\0"
     with pytest.raises(OSError, match="32 bytes, 99 are wanted"):
         torch.UntypedStorage.from_file(str(path), False, 99)
 
@@ -413,10 +422,8 @@ def test_skip_data_leaves_room_for_storages():
         torch.save({"x": x, "row": x[1]}, file)
     file.seek(0)
     loaded = torch.load(file)
-    assert (
-        loaded["x"].tolist() == [[0, 0, 0], [0, 0, 0]]
-        and loaded["row"].untyped_storage() is loaded["x"].untyped_storage()
-    )
+    assert loaded["x"].tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert loaded["row"].untyped_storage() is loaded["x"].untyped_storage()
 
 
 def test_saving_leaves_no_reference_behind():
@@ -450,7 +457,8 @@ def test_old_files_name_parts_of_storages():
     parts += [pickle.dumps(["7"], 2), (2).to_bytes(8, "little"), torch.tensor([3.0, 4.0]).numpy().tobytes()]
     for weights_only in True, False:
         first, second = torch.load(io.BytesIO(b"".join(parts)), weights_only=weights_only)
-        assert (first[0], second[0]) == (3, 4) and first.data_ptr() + 4 == second.data_ptr()
+        assert (first[0], second[0]) == (3, 4)
+        assert first.data_ptr() + 4 == second.data_ptr()
 
 
 def test_a_file_object_can_be_read_by_its_name_at_once():

@@ -52,11 +52,9 @@ def test_documents_rows_that_see_nothing_and_groups(qkv):
         block_mask=create_block_mask(lambda b, h, i, j: (i > 2) & (j >= 0), None, None, 6, 6, device="cpu"),
         return_lse=True,
     )
-    assert (
-        (out[:, :, :3] == 0).all()
-        and sums[0, 0, 0] == float("-inf")
-        and torch.allclose(out[:, :, 3:], F.scaled_dot_product_attention(q, k, v)[:, :, 3:], atol=1e-5)
-    )
+    assert (out[:, :, :3] == 0).all()
+    assert sums[0, 0, 0] == float("-inf")
+    assert torch.allclose(out[:, :, 3:], F.scaled_dot_product_attention(q, k, v)[:, :, 3:], atol=1e-5)
     grouped = flex_attention(q, k[:, :2], v[:, :2], enable_gqa=True)
     assert torch.allclose(grouped, F.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True), atol=1e-5)
     with pytest.raises(ValueError, match="enable_gqa"):
@@ -65,16 +63,15 @@ def test_documents_rows_that_see_nothing_and_groups(qkv):
 
 def test_blocks():
     mask = create_block_mask(causal, 1, 1, 512, 512, device="cpu")
-    assert (
-        mask.sparsity() == 37.5
-        and mask.kv_num_blocks.tolist() == [[[1, 1, 1, 1]]]
-        and mask.full_kv_num_blocks.tolist() == [[[0, 1, 2, 3]]]
-    )
+    assert mask.sparsity() == 37.5
+    assert mask.kv_num_blocks.tolist() == [[[1, 1, 1, 1]]]
+    assert mask.full_kv_num_blocks.tolist() == [[[0, 1, 2, 3]]]
 
 
 def test_causal_biases(qkv):
     q, k, v = qkv
-    assert isinstance(causal_lower_right(2, 3), CausalBias) and causal_lower_right(2, 3).tolist() == [
+    assert isinstance(causal_lower_right(2, 3), CausalBias)
+    assert causal_lower_right(2, 3).tolist() == [
         [True, True, False],
         [True, True, True],
     ]

@@ -17,15 +17,18 @@ def test_folds_of_every_length(n):
     values = x.tolist()
     assert math.isclose(x.prod().item(), math.prod(values), rel_tol=1e-5)
     assert math.isclose(x.norm(3).item(), sum(v**3 for v in values) ** (1 / 3), rel_tol=1e-5)
-    assert x.amin().item() == min(values) and x.amax().item() == max(values)
+    assert x.amin().item() == min(values)
+    assert x.amax().item() == max(values)
     for at in {0, n // 2, n - 1}:
         y = x.clone()
         y[at] = 0.25
-        assert y.amin().item() == 0.25 and math.isclose(y.prod().item(), math.prod(y.tolist()), rel_tol=1e-5)
+        assert y.amin().item() == 0.25
+        assert math.isclose(y.prod().item(), math.prod(y.tolist()), rel_tol=1e-5)
         y[at] = math.nan
         assert all(math.isnan(f(y).item()) for f in (torch.amin, torch.amax, torch.min, torch.max, torch.prod))
         low, high = torch.aminmax(y)
-        assert math.isnan(low.item()) and math.isnan(high.item())
+        assert math.isnan(low.item())
+        assert math.isnan(high.item())
         assert math.isclose(y.nansum().item(), math.fsum(values) - values[at], rel_tol=1e-5, abs_tol=1e-6)
 
 
@@ -52,7 +55,5 @@ def test_trigamma_of_floats_is_the_double_one():
     assert torch.allclose(slope.double(), expected, rtol=1e-7, atol=1e-38)
     special = torch.tensor([0.0, -0.0, -1.0, -7.0, -math.inf, math.inf, math.nan])
     inf = math.inf
-    assert (
-        torch.polygamma(1, special)[:6].tolist() == [inf, inf, inf, inf, inf, 0]
-        and torch.polygamma(1, special)[6].isnan()
-    )
+    assert torch.polygamma(1, special)[:6].tolist() == [inf, inf, inf, inf, inf, 0]
+    assert torch.polygamma(1, special)[6].isnan()

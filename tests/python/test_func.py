@@ -30,10 +30,12 @@ def test_grad_and_its_grad():
     x = vec(2.0)[0]
     f = lambda x: x**4
     g = func.grad(f)(x)
-    assert g.item() == 32.0 and not g.requires_grad
+    assert g.item() == 32.0
+    assert not g.requires_grad
     assert func.grad(func.grad(f))(x).item() == 48.0
     h = func.grad(func.grad(func.grad(f)))(x)
-    assert h.item() == 48.0 and not h.requires_grad
+    assert h.item() == 48.0
+    assert not h.requires_grad
     with torch.no_grad():
         assert func.grad(f)(x).item() == 32.0
 
@@ -44,9 +46,11 @@ def test_grad_arguments():
     assert [g.item() for g in func.grad(f, argnums=(0, 1))(a, b)] == [12.0, 4.0]
     assert func.grad(f, argnums=-1)(a, b).item() == 4.0
     g, (value, aux) = func.grad_and_value(lambda x: (x * x, {"twice": 2 * x}), has_aux=True)(a)
-    assert (g.item(), value.item(), aux["twice"].item()) == (4.0, 4.0, 4.0) and not aux["twice"].requires_grad
+    assert (g.item(), value.item(), aux["twice"].item()) == (4.0, 4.0, 4.0)
+    assert not aux["twice"].requires_grad
     tree = func.grad(lambda p: (p["w"] * p["b"][0]).sum())({"w": vec(1.0, 2.0), "b": [vec(5.0)]})
-    assert tree["w"].tolist() == [5.0, 5.0] and tree["b"][0].tolist() == [3.0]
+    assert tree["w"].tolist() == [5.0, 5.0]
+    assert tree["b"][0].tolist() == [3.0]
     with pytest.raises(RuntimeError, match="Expected f\\(\\*args\\) to return a scalar Tensor, got tensor with 1 dims"):
         func.grad(lambda x: x * 2)(vec(1.0, 2.0))
     assert func.grad(lambda x, y: y.sum())(a, b).item() == 0.0
@@ -55,7 +59,8 @@ def test_grad_arguments():
 def test_results_hang_on_what_the_caller_tracks():
     w = vec(3.0, requires_grad=True)
     g = func.grad(lambda x: (w * x * x).sum())(vec(2.0))
-    assert g.requires_grad and g.tolist() == [12.0]
+    assert g.requires_grad
+    assert g.tolist() == [12.0]
     g.sum().backward()
     assert w.grad.tolist() == [4.0]
     x = vec(2.0, requires_grad=True)
@@ -66,11 +71,14 @@ def test_results_hang_on_what_the_caller_tracks():
 def test_vjp_and_jvp():
     x = vec(1.0, 2.0, 3.0)
     out, back = func.vjp(lambda x: (x * x, x.sum()), x)
-    assert out[0].tolist() == [1.0, 4.0, 9.0] and not out[0].requires_grad
+    assert out[0].tolist() == [1.0, 4.0, 9.0]
+    assert not out[0].requires_grad
     (g,) = back((torch.ones_like(x), vec(10.0)[0]))
     assert g.tolist() == [12.0, 14.0, 16.0]
     value, tangent = func.jvp(lambda x: x**3, (x,), (vec(1.0, 0.0, 2.0),))
-    assert value.tolist() == [1.0, 8.0, 27.0] and close(tangent, vec(3.0, 0.0, 54.0)) and not tangent.requires_grad
+    assert value.tolist() == [1.0, 8.0, 27.0]
+    assert close(tangent, vec(3.0, 0.0, 54.0))
+    assert not tangent.requires_grad
     value, push = func.linearize(lambda x: x.sin(), x)
     assert close(push(torch.ones_like(x)), x.cos())
     second = func.jvp(lambda y: func.jvp(lambda x: x**3, (y,), (torch.ones_like(y),))[1], (x,), (torch.ones_like(x),))[
@@ -87,14 +95,18 @@ def test_jacobians():
     expected = torch.stack(
         [torch.stack([x[1], x[0]]), vec(2.0, 0.0), torch.stack([torch.zeros_like(x[0]), x[1].exp()])]
     )
-    assert close(func.jacrev(f)(x), expected) and close(func.jacfwd(f)(x), expected)
+    assert close(func.jacrev(f)(x), expected)
+    assert close(func.jacfwd(f)(x), expected)
     assert close(func.jacfwd(lambda x: x.prod())(x), vec(2.0, 1.0))
     h = func.hessian(lambda x: (x**3).sum())(x)
-    assert close(h, torch.diag(6 * x)) and not h.requires_grad
+    assert close(h, torch.diag(6 * x))
+    assert not h.requires_grad
     both = func.jacrev(lambda a, b: {"p": a * b}, argnums=(0, 1))(x, x + 1)
-    assert close(both["p"][0], torch.diag(x + 1)) and close(both["p"][1], torch.diag(x))
+    assert close(both["p"][0], torch.diag(x + 1))
+    assert close(both["p"][1], torch.diag(x))
     j, aux = func.jacrev(lambda x: (x * 2, x.sum()), has_aux=True)(x)
-    assert close(j, 2 * torch.eye(2, dtype=torch.float64)) and aux.item() == 3.0
+    assert close(j, 2 * torch.eye(2, dtype=torch.float64))
+    assert aux.item() == 3.0
 
 
 # ---- vmap ----
@@ -106,12 +118,15 @@ def test_vmap():
     assert torch.equal(func.vmap(lambda a: a * 2, in_dims=1, out_dims=1)(x), x * 2)
     assert torch.equal(func.vmap(func.vmap(lambda a, b: a * b, (None, 0)), (0, None))(y, y), y[:, None] * y)
     out = func.vmap(lambda d: {"a": d["x"] + 1, "b": (d["x"], d["y"] * 2)})({"x": x, "y": y})
-    assert torch.equal(out["a"], x + 1) and torch.equal(out["b"][1], y * 2)
+    assert torch.equal(out["a"], x + 1)
+    assert torch.equal(out["b"][1], y * 2)
     assert torch.equal(func.vmap(lambda a: a.sum(), chunk_size=2)(x), x.sum(1))
     a, b = func.vmap(lambda a: (a, a.sum()), out_dims=(1, 0))(x)
-    assert a.shape == (2, 3) and b.shape == (3,)
+    assert a.shape == (2, 3)
+    assert b.shape == (3,)
     assert func.vmap(lambda a: a.sum())(torch.ones(0, 2)).shape == (0,)
-    assert torch.vmap is not None and torch.equal(torch.vmap(torch.sum)(x), x.sum(1))
+    assert torch.vmap is not None
+    assert torch.equal(torch.vmap(torch.sum)(x), x.sum(1))
 
 
 def test_vmap_of_grad():
@@ -141,7 +156,8 @@ def test_vmap_randomness():
     x = torch.zeros(4, 3)
     same = func.vmap(lambda a: a + torch.rand(3), randomness="same")(x)
     different = func.vmap(lambda a: a + torch.rand(3), randomness="different")(x)
-    assert torch.equal(same[0], same[3]) and not torch.equal(different[0], different[3])
+    assert torch.equal(same[0], same[3])
+    assert not torch.equal(different[0], different[3])
 
 
 # ---- torch.autograd.functional ----
@@ -151,12 +167,14 @@ def test_functional():
     assert close(functional.jacobian(f, x), torch.diag(3 * x * x))
     assert close(functional.hessian(lambda x: (x**3).sum(), x), torch.diag(6 * x))
     value, product = functional.vjp(f, x, v)
-    assert close(value, x**3) and close(product, 3 * x * x * v)
+    assert close(value, x**3)
+    assert close(product, 3 * x * x * v)
     assert close(functional.jvp(f, x, v)[1], 3 * x * x * v)
     assert close(functional.hvp(lambda x: (x**3).sum(), x, v)[1], 6 * x * v)
     assert close(functional.vhp(lambda x: (x**3).sum(), x, v)[1], 6 * x * v)
     pair = functional.jacobian(lambda a, b: (a * b, a.sum()), (x, v))
-    assert close(pair[0][1], torch.diag(x)) and pair[1][1].tolist() == [0.0, 0.0]
+    assert close(pair[0][1], torch.diag(x))
+    assert pair[1][1].tolist() == [0.0, 0.0]
     w = x.clone().requires_grad_()
     functional.jacobian(f, w, create_graph=True).sum().backward()
     assert close(w.grad, 6 * x)
@@ -203,7 +221,8 @@ def test_dual_numbers():
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(x, t)
         out = forward_ad.unpack_dual(dual**3)
-        assert close(out.primal, x**3) and close(out.tangent, 3 * x * x * t)
+        assert close(out.primal, x**3)
+        assert close(out.tangent, 3 * x * x * t)
         assert forward_ad.unpack_dual(x * 2).tangent is None
     with pytest.raises(RuntimeError, match="enter_dual_level|no level exists"):
         forward_ad.make_dual(x, t)
@@ -216,7 +235,8 @@ def test_trees():
     assert leaves == [1, 2, 3, 4, None]
     assert pytree.tree_unflatten([x and x * 10 for x in leaves], spec) == {"a": [10, (20, 30)], "b": Point(40, None)}
     assert pytree.tree_map(lambda a, b: a + b, [1, {"k": 2}], [10, {"k": 20}]) == [11, {"k": 22}]
-    assert spec == pytree.tree_flatten({"a": [5, (6, 7)], "b": Point(8, 9)})[1] and spec != pytree.tree_flatten([1])[1]
+    assert spec == pytree.tree_flatten({"a": [5, (6, 7)], "b": Point(8, 9)})[1]
+    assert spec != pytree.tree_flatten([1])[1]
     assert pytree.tree_map_only(int, str, [1, "x", (2.0,)]) == ["1", "x", (2.0,)]
     with pytest.raises(ValueError):
         pytree.tree_unflatten([1], spec)
@@ -272,7 +292,8 @@ def test_vmap_with_randomness_runs_as_a_batch_where_nothing_is_drawn():
         return x * x
 
     x = torch.rand(5)
-    assert torch.equal(torch.vmap(square, randomness="different")(x), x * x) and len(calls) == 1
+    assert torch.equal(torch.vmap(square, randomness="different")(x), x * x)
+    assert len(calls) == 1
     drawn = torch.vmap(lambda x: x + torch.rand(()), randomness="different")(torch.zeros(5))
     assert len(set(drawn.tolist())) == 5
     assert len(set(torch.vmap(lambda x: x + torch.rand(()), randomness="same")(torch.zeros(5)).tolist())) == 1
@@ -297,10 +318,12 @@ def test_tangents_follow_views_and_writes():
     with forward_ad.dual_level():
         primal, tangent = vec(1.0, 2.0), vec(1.0, 1.0)
         dual = forward_ad.make_dual(primal, tangent)
-        assert not dual.requires_grad and forward_ad.unpack_dual(dual).tangent is tangent
+        assert not dual.requires_grad
+        assert forward_ad.unpack_dual(dual).tangent is tangent
         part = dual[0:1]
         part *= 3
-        assert forward_ad.unpack_dual(dual).tangent.tolist() == [3.0, 1.0] and tangent.tolist() == [3.0, 1.0]
+        assert forward_ad.unpack_dual(dual).tangent.tolist() == [3.0, 1.0]
+        assert tangent.tolist() == [3.0, 1.0]
         other = vec(0.0, 0.0)
         other[1] = dual[0]
         assert forward_ad.unpack_dual(other).tangent.tolist() == [0.0, 3.0]
@@ -319,7 +342,8 @@ def test_tangents_have_a_history_of_their_own():
     with forward_ad.dual_level():
         tangent = forward_ad.unpack_dual(forward_ad.make_dual(x, v).sin()).tangent
         by_x, by_v = autograd.grad(tangent.sum(), (x, v))
-    assert close(by_x, -x.detach().sin() * v.detach()) and close(by_v, x.detach().cos())
+    assert close(by_x, -x.detach().sin() * v.detach())
+    assert close(by_v, x.detach().cos())
 
 
 def test_a_functions_own_jvp_is_used_and_checked():

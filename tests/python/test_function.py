@@ -34,7 +34,8 @@ class Cube(Function):
 def test_forward_and_backward():
     x = leaf(1.0, 2.0)
     y = Cube.apply(x)
-    assert y.requires_grad and y.grad_fn.name() == "CubeBackward"
+    assert y.requires_grad
+    assert y.grad_fn.name() == "CubeBackward"
     y.sum().backward()
     assert x.grad.tolist() == [3.0, 12.0]
     assert not Cube.apply(x.detach()).requires_grad
@@ -46,7 +47,8 @@ def test_double_backward():
     x = leaf(2.0)
     (g,) = torch.autograd.grad(Cube.apply(x).sum(), x, create_graph=True)
     (h,) = torch.autograd.grad(g.sum(), x)
-    assert g.item() == 12.0 and h.item() == 12.0
+    assert g.item() == 12.0
+    assert h.item() == 12.0
 
 
 def test_a_second_backward_is_an_error_with_advice():
@@ -67,7 +69,8 @@ def test_other_arguments_attributes_and_needs():
 
         @staticmethod
         def backward(ctx, grad):
-            assert ctx.needs == (True, False, False, False) and ctx.options == {"a": [1]}
+            assert ctx.needs == (True, False, False, False)
+            assert ctx.options == {"a": [1]}
             return grad * ctx.factor, None, None, None
 
     x = leaf(1.0, 2.0)
@@ -139,7 +142,8 @@ def test_several_results_and_missing_gradients():
     a, text, b = Two.apply(x)
     assert text == "text"
     b.sum().backward()
-    assert x.grad.item() == 3.0 and Two._backward_cls.seen == [([0.0], [1.0])]
+    assert x.grad.item() == 3.0
+    assert Two._backward_cls.seen == [([0.0], [1.0])]
 
 
 def test_gradients_need_not_be_materialized():
@@ -175,7 +179,8 @@ def test_results_that_are_not_differentiable():
 
     x = leaf(3.0, 1.0, 2.0)
     values, indices = Sorted.apply(x)
-    assert not indices.requires_grad and values.requires_grad
+    assert not indices.requires_grad
+    assert values.requires_grad
     (values * torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)).sum().backward()
     assert x.grad.tolist() == [100.0, 1.0, 10.0]
 
@@ -196,7 +201,10 @@ def test_in_place_functions():
     y = x * 1
     version = y._version
     z = Double_.apply(y)
-    assert z is y and y.tolist() == [2.0, 4.0] and y._version > version and y.grad_fn.name() == "Double_Backward"
+    assert z is y
+    assert y.tolist() == [2.0, 4.0]
+    assert y._version > version
+    assert y.grad_fn.name() == "Double_Backward"
     y.sum().backward()
     assert x.grad.tolist() == [2.0, 2.0]
     with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
@@ -215,7 +223,9 @@ def test_inputs_as_results():
 
     x = leaf(1.0)
     y = Same.apply(x)
-    assert y is not x and y.grad_fn is not None and x.is_leaf
+    assert y is not x
+    assert y.grad_fn is not None
+    assert x.is_leaf
     y.sum().backward()
     assert x.grad.item() == 7.0
 
@@ -231,7 +241,9 @@ def test_nested_results_come_as_they_are():
             return None
 
     out = Nested.apply(leaf(1.0))
-    assert isinstance(out, list) and out[1] == {"a": 1} and not out[0].requires_grad
+    assert isinstance(out, list)
+    assert out[1] == {"a": 1}
+    assert not out[0].requires_grad
 
 
 def broken(grads):
@@ -261,7 +273,8 @@ def test_wrong_gradients():
     with pytest.raises(RuntimeError, match="invalid gradient at index 0"):
         broken(lambda g: (torch.ones(4, dtype=torch.float64), None, None)).apply(leaf(1.0, 2.0), y, 3).sum().backward()
     broken(lambda g: (g, None, None, None)).apply(x, y, 3).sum().backward()
-    assert x.grad.item() == 1.0 and y.grad is None
+    assert x.grad.item() == 1.0
+    assert y.grad is None
 
 
 def test_exceptions_arrive_as_they_are():
@@ -349,8 +362,11 @@ def test_ctx_is_the_node():
     x = leaf(2.0)
     y = Noted.apply(x)
     fn = y.grad_fn
-    assert fn.note == "here" and fn is y.grad_fn and isinstance(fn, graph.Node)
-    assert fn.saved_tensors[0].tolist() == [2.0] and fn.next_functions[0][0].variable is x
+    assert fn.note == "here"
+    assert fn is y.grad_fn
+    assert isinstance(fn, graph.Node)
+    assert fn.saved_tensors[0].tolist() == [2.0]
+    assert fn.next_functions[0][0].variable is x
     fn.metadata["a"] = 1
     assert y.grad_fn.metadata == {"a": 1}
     fn.register_hook(lambda inputs, outputs: (inputs[0] * 2,))
@@ -454,7 +470,8 @@ def test_a_cycle_through_ctx_is_collected():
 
     y = Cyclic.apply(leaf(1.0))
     gc.collect()
-    assert alive[0]() is not None and y.grad_fn.y is y
+    assert alive[0]() is not None
+    assert y.grad_fn.y is y
     del y
     gc.collect()
     assert alive[0]() is None
@@ -483,7 +500,8 @@ def test_boxed_gradients_come_as_a_list():
     x = torch.ones(2, requires_grad=True)
     a, b = Twice.apply(x)
     (a.sum() + b.sum()).backward()
-    assert seen == [list] and x.grad.tolist() == [5.0, 5.0]
+    assert seen == [list]
+    assert x.grad.tolist() == [5.0, 5.0]
     assert a.grad_fn.apply(torch.ones(2), torch.ones(2)).tolist() == [5.0, 5.0]
 
 
@@ -517,7 +535,8 @@ def test_vmap_uses_a_functions_own_rule():
 
         @staticmethod
         def vmap(info, in_dims, x):
-            assert info.batch_size == 3 and in_dims == (0,)
+            assert info.batch_size == 3
+            assert in_dims == (0,)
             return x * 2, 0
 
     x = torch.arange(6.0).reshape(3, 2)

@@ -21,8 +21,7 @@ def test_the_process_lives(tmp_path):
     except subprocess.TimeoutExpired:
         done, said = None, "it did not come back"
     call = int.from_bytes(at.read_bytes(), "little") if at.exists() else -1
-    assert done is not None and done.returncode == 0, (
-        f"call {call} (FUZZ_SHOW=1 fuzz.py {SEED} {call + 1} {call}): {said}"
-    )
+    assert done is not None, f"call {call} (FUZZ_SHOW=1 fuzz.py {SEED} {call + 1} {call}): {said}"
+    assert done.returncode == 0, f"call {call} (FUZZ_SHOW=1 fuzz.py {SEED} {call + 1} {call}): {said}"
     returned = int(said.split()[0])
     assert returned > CALLS // 20, said

@@ -25,7 +25,8 @@ def test_a_traced_module_computes_the_same():
     x = torch.randn(2, 1, 8, 8)
     assert torch.equal(traced(x), net(x))
     assert sorted(traced.state_dict()) == sorted(net.state_dict())
-    assert not traced.training and type(traced).__name__ == "Net"
+    assert not traced.training
+    assert type(traced).__name__ == "Net"
     traced(x).sum().backward()
     assert net.head.weight.grad is not None
     assert [node.target for node in traced.graph.nodes if node.op == "call_module"] == [
@@ -75,9 +76,12 @@ def test_functions_in_python_are_functions_to_programs():
     class Layer:
         act = F.relu
 
-    assert pickle.loads(pickle.dumps(F.relu)) is F.relu and copy.deepcopy(F.relu) is F.relu
-    assert inspect.isfunction(F.relu) and str(inspect.signature(F.relu)) == "(input, inplace=False)"
-    assert F.relu.__name__ == "relu" and Layer().act.__func__ is F.relu
+    assert pickle.loads(pickle.dumps(F.relu)) is F.relu
+    assert copy.deepcopy(F.relu) is F.relu
+    assert inspect.isfunction(F.relu)
+    assert str(inspect.signature(F.relu)) == "(input, inplace=False)"
+    assert F.relu.__name__ == "relu"
+    assert Layer().act.__func__ is F.relu
 
 
 def test_stand_ins_are_asked_for_by_every_function():

@@ -182,7 +182,10 @@ def test_bad_keys(key, error, message):
 
 def test_zero_dimensions():
     t = torch.tensor(1.0)
-    assert t[...].shape == () and t[None].shape == (1,) and t[True].shape == (1,) and t[()].shape == ()
+    assert t[...].shape == ()
+    assert t[None].shape == (1,)
+    assert t[True].shape == (1,)
+    assert t[()].shape == ()
     for key, message in ((0, "0-dim tensor"), (slice(None), "0-dim tensor"), (torch.tensor([0]), "too many indices")):
         with pytest.raises(IndexError, match=message):
             t[key]
@@ -194,7 +197,8 @@ def test_basic_keys_give_views_and_others_copies():
     t[:, None, 2][0] = 2
     t[[0]][:] = 9
     assert t.tolist() == [[0, 0, 2], [1, 1, 1], [0, 0, 0]]
-    assert t[...] is not t and t[...].data_ptr() == t.data_ptr()
+    assert t[...] is not t
+    assert t[...].data_ptr() == t.data_ptr()
 
 
 def test_assigning_values():

@@ -54,34 +54,44 @@ KEYS = ["weight", "seen"]
 def test_a_scripted_module_is_the_module():
     net = Net()
     scripted = torch.jit.script(net)
-    assert (
-        isinstance(scripted, torch.jit.ScriptModule)
-        and isinstance(scripted, nn.Module)
-        and not isinstance(scripted, Net)
-    )
-    assert scripted(X).tolist() == [[4, 4]] and scripted.twice(X).tolist() == [[8, 8]]
-    assert list(scripted.state_dict()) == KEYS and scripted.weight is net.weight and scripted.original_name == "Net"
+    assert isinstance(scripted, torch.jit.ScriptModule)
+    assert isinstance(scripted, nn.Module)
+    assert not isinstance(scripted, Net)
+    assert scripted(X).tolist() == [[4, 4]]
+    assert scripted.twice(X).tolist() == [[8, 8]]
+    assert list(scripted.state_dict()) == KEYS
+    assert scripted.weight is net.weight
+    assert scripted.original_name == "Net"
     assert (
         repr(scripted)
         == "RecursiveScriptModule(\n  original_name=Net\n  (inner): RecursiveScriptModule(original_name=Inner)\n)"
     )
     scripted.eval()
-    assert not net.training and not scripted.training and not net.inner.training
+    assert not net.training
+    assert not scripted.training
+    assert not net.inner.training
     assert scripted.double().weight.dtype == net.weight.dtype == torch.float64
-    assert torch.jit.script(scripted) is scripted and "self.inner" in scripted.code
+    assert torch.jit.script(scripted) is scripted
+    assert "self.inner" in scripted.code
     scripted.rate = 3
     assert net.rate == 3
     other = copy.deepcopy(scripted)
-    assert other.weight is not net.weight and list(other.state_dict()) == KEYS
+    assert other.weight is not net.weight
+    assert list(other.state_dict()) == KEYS
     outer = nn.Sequential(torch.jit.script(Net()))
     assert list(outer.state_dict()) == ["0." + key for key in KEYS]
     outer.load_state_dict(outer.state_dict())
 
 
 def test_scripted_functions():
-    assert shifted(torch.zeros(1)).tolist() == [1] and shifted(torch.zeros(1), by=3).tolist() == [3]
-    assert isinstance(shifted, torch.jit.ScriptFunction) and shifted.name == "shifted" and "x + by" in shifted.code
-    assert not torch.jit.is_scripting() and torch.jit.annotate(int, 3) == 3 and torch.jit.Attribute(3, int) == 3
+    assert shifted(torch.zeros(1)).tolist() == [1]
+    assert shifted(torch.zeros(1), by=3).tolist() == [3]
+    assert isinstance(shifted, torch.jit.ScriptFunction)
+    assert shifted.name == "shifted"
+    assert "x + by" in shifted.code
+    assert not torch.jit.is_scripting()
+    assert torch.jit.annotate(int, 3) == 3
+    assert torch.jit.Attribute(3, int) == 3
 
 
 def test_scripts_can_be_differentiated_twice():
@@ -123,14 +133,16 @@ def test_the_operators_of_a_call_as_a_graph():
         "aten::flatten",
         "aten::linear",
     ]
-    assert [node.scopeName() for node in calls] == ["", "", "", "head"] and torch._C._get_tracing_state() is None
+    assert [node.scopeName() for node in calls] == ["", "", "", "head"]
+    assert torch._C._get_tracing_state() is None
     sizes = [[value.type().sizes() for value in node.inputs() if value.isCompleteTensor()] for node in calls]
-    assert sizes[0] == [[2, 3, 4, 4], [4, 3, 3, 3], [4]] and sizes[3] == [[2, 64], [2, 64], [2]]
-    assert list(calls[0].inputs())[6].toIValue() is False and calls[0].output().type().scalarType() == "Float"
+    assert sizes[0] == [[2, 3, 4, 4], [4, 3, 3, 3], [4]]
+    assert sizes[3] == [[2, 64], [2, 64], [2]]
+    assert list(calls[0].inputs())[6].toIValue() is False
+    assert calls[0].output().type().scalarType() == "Float"
     assert list(calls[1].inputs())[1] is list(graph.inputs())[3]  # the weights, as aten orders them
-    assert len(list(graph.inputs())) == 1 + len(net.state_dict()) and list(graph.outputs())[0].type().sizes() == list(
-        out.shape
-    )
+    assert len(list(graph.inputs())) == 1 + len(net.state_dict())
+    assert list(graph.outputs())[0].type().sizes() == list(out.shape)
     assert "aten::linear" in str(graph)
 
 
@@ -146,9 +158,11 @@ def test_a_trace_graph_of_conversions_lists_and_constants():
     kinds = {
         str(v.type()): v.type().kind() for node in graph.nodes() for v in node.outputs() if not v.isCompleteTensor()
     }
-    assert kinds["List[Tensor]"] == "ListType" and kinds["str"] == "StringType"
+    assert kinds["List[Tensor]"] == "ListType"
+    assert kinds["str"] == "StringType"
     named = [node for node in graph.nodes() if node.attributeNames() and node.kindOf("value") == "s"]
-    assert [node.s("value") for node in named] == ["tanh"] and named[0].hasAttribute("value")
+    assert [node.s("value") for node in named] == ["tanh"]
+    assert named[0].hasAttribute("value")
 
 
 def test_traces():
@@ -159,9 +173,12 @@ def test_traces():
         return x * 2
 
     traced = torch.jit.trace(f, torch.ones(2))
-    assert traced(torch.ones(3)).tolist() == [2, 2, 2] and seen == [True, False] and not torch.jit.is_tracing()
+    assert traced(torch.ones(3)).tolist() == [2, 2, 2]
+    assert seen == [True, False]
+    assert not torch.jit.is_tracing()
     net = torch.jit.trace(Net().eval(), X)
-    assert isinstance(net, torch.jit.ScriptModule) and net(X).tolist() == [[4, 4]]
+    assert isinstance(net, torch.jit.ScriptModule)
+    assert net(X).tolist() == [[4, 4]]
     assert torch.jit.trace_module(Net(), {"forward": X, "twice": (X,)})(X).tolist() == [[4, 4]]
     with pytest.raises(RuntimeError, match="one of example_inputs or example_kwarg_inputs must be specified"):
         torch.jit.trace(f)
@@ -177,13 +194,17 @@ def test_files_bring_modules_back(tmp_path):
     with open(path, "rb") as file:
         assert file.read(2) == b"PK"
     back = torch.jit.load(path, map_location="cpu")
-    assert type(back) is type(scripted) and back(X).tolist() == [[4, 4]] and back.seen.item() == 2
+    assert type(back) is type(scripted)
+    assert back(X).tolist() == [[4, 4]]
+    assert back.seen.item() == 2
     buffer = io.BytesIO()
     torch.jit.save(torch.jit.trace(Net().eval(), X), buffer, _extra_files={"note": "kept"})
     buffer.seek(0)
     extra = {"note": ""}
     back = torch.jit.load(buffer, _extra_files=extra)
-    assert not back.training and back.twice(X).tolist() == [[8, 8]] and extra == {"note": b"kept"}
+    assert not back.training
+    assert back.twice(X).tolist() == [[8, 8]]
+    assert extra == {"note": b"kept"}
     with pytest.raises(ValueError, match="does not exist"):
         torch.jit.load(str(tmp_path / "nowhere"))
     torch.save({"a": 1}, path)
@@ -196,7 +217,8 @@ def test_freezing():
     with pytest.raises(RuntimeError, match="eval mode"):
         torch.jit.freeze(net)
     frozen = torch.jit.freeze(net.eval())
-    assert frozen(X).tolist() == [[4, 4]] and not frozen(X).requires_grad
+    assert frozen(X).tolist() == [[4, 4]]
+    assert not frozen(X).requires_grad
     assert torch.jit.optimize_for_inference(frozen) is frozen
     with pytest.raises(RuntimeError, match="Freezing expects a ScriptModule as input."):
         torch.jit.freeze(Net())
@@ -204,7 +226,8 @@ def test_freezing():
 
 def test_forks_and_scripts_from_text():
     future = torch.jit.fork(lambda x, y: x + y, torch.ones(1), y=2)
-    assert future.done() and torch.jit.wait(future).tolist() == [3]
+    assert future.done()
+    assert torch.jit.wait(future).tolist() == [3]
     assert future.then(lambda f: f.value() * 2).wait().tolist() == [6]
     unit = torch.jit.CompilationUnit("""
         def double(x: Tensor):
@@ -223,19 +246,26 @@ def test_forks_and_scripts_from_text():
 def test_a_compiled_module_wraps_the_module():
     net = Net()
     compiled = torch.compile(net, mode="reduce-overhead", fullgraph=True, dynamic=False)
-    assert (
-        compiled._orig_mod is net and isinstance(compiled, nn.Module) and type(compiled).__name__ == "OptimizedModule"
-    )
-    assert compiled(X).tolist() == [[4, 4]] and compiled.weight is net.weight and compiled.twice(X).tolist() == [[8, 8]]
+    assert compiled._orig_mod is net
+    assert isinstance(compiled, nn.Module)
+    assert type(compiled).__name__ == "OptimizedModule"
+    assert compiled(X).tolist() == [[4, 4]]
+    assert compiled.weight is net.weight
+    assert compiled.twice(X).tolist() == [[8, 8]]
     assert list(compiled.state_dict()) == ["_orig_mod." + key for key in KEYS]
     assert [name for name, _ in compiled.named_parameters()] == ["_orig_mod.weight"]
     compiled.load_state_dict(compiled.state_dict())
     assert repr(compiled).startswith("OptimizedModule(\n  (_orig_mod): Net(")
-    assert not compiled.eval().training and not net.training and compiled.train().training and net.training
+    assert not compiled.eval().training
+    assert not net.training
+    assert compiled.train().training
+    assert net.training
     compiled.rate = 3
-    assert net.rate == 3 and compiled.rate == 3
+    assert net.rate == 3
+    assert compiled.rate == 3
     assert list(copy.deepcopy(compiled).state_dict()) == list(compiled.state_dict())
-    assert torch.compile(compiled) is compiled and net.compile(backend="inductor") is None
+    assert torch.compile(compiled) is compiled
+    assert net.compile(backend="inductor") is None
     compiled(X).sum().backward()
     assert net.weight.grad is not None
     with pytest.raises(AttributeError):
@@ -252,12 +282,10 @@ def test_compiled_functions_and_their_names():
     def g(x):
         return x * 3
 
-    assert (
-        f(torch.ones(1)).tolist() == [2]
-        and g(torch.ones(1)).tolist() == [3]
-        and f.__name__ == "f"
-        and f.__doc__ == "Doubles."
-    )
+    assert f(torch.ones(1)).tolist() == [2]
+    assert g(torch.ones(1)).tolist() == [3]
+    assert f.__name__ == "f"
+    assert f.__doc__ == "Doubles."
     with pytest.raises(RuntimeError, match="Unrecognized mode=fast"):
         torch.compile(f, mode="fast")
     with pytest.raises(RuntimeError, match="Invalid backend: 'nothing'"):
@@ -275,11 +303,9 @@ def test_what_programs_say_to_the_compiler():
     assert torch._dynamo.config.suppress_errors
     torch._inductor.config.coordinate_descent_tuning = True
     torch._inductor.config.triton.unique_kernel_names = True
-    assert (
-        not torch.compiler.is_compiling()
-        and not torch._dynamo.is_compiling()
-        and "inductor" in torch.compiler.list_backends()
-    )
+    assert not torch.compiler.is_compiling()
+    assert not torch._dynamo.is_compiling()
+    assert "inductor" in torch.compiler.list_backends()
 
     @torch.compiler.disable
     def f(x):
@@ -349,23 +375,24 @@ def test_a_traced_module_needs_no_class(tmp_path, elsewhere):
     net, path = there.Net().eval(), tmp_path / "net.pt"
     state, random = {key: value.clone() for key, value in net.state_dict().items()}, torch.get_rng_state()
     torch.jit.save(torch.jit.trace(net, x), path, _extra_files={"about": "a net"})
-    assert torch.equal(torch.get_rng_state(), random) and all(
-        torch.equal(value, state[key]) for key, value in net.state_dict().items()
-    )
+    assert torch.equal(torch.get_rng_state(), random)
+    assert all(torch.equal(value, state[key]) for key, value in net.state_dict().items())
     back = torch.jit.load(path)
-    assert (
-        type(back).__name__ == "TopLevelTracedModule"
-        and torch.equal(back(x), net(x))
-        and type(back._original) is there.Net
-    )
+    assert type(back).__name__ == "TopLevelTracedModule"
+    assert torch.equal(back(x), net(x))
+    assert type(back._original) is there.Net
     forget()
     extra = {"about": ""}
     back = torch.jit.load(path, _extra_files=extra)
-    assert isinstance(back, torch.jit.ScriptModule) and extra == {"about": b"a net"} and not back.training
+    assert isinstance(back, torch.jit.ScriptModule)
+    assert extra == {"about": b"a net"}
+    assert not back.training
     for n in (2, 5, 1):
         x = torch.randn(n, 3, 8, 8)
         assert torch.allclose(back(x), net(x), atol=1e-5)
-    assert list(back.state_dict()) == list(net.state_dict()) and back.to("cpu").eval() is back and back.train().training
+    assert list(back.state_dict()) == list(net.state_dict())
+    assert back.to("cpu").eval() is back
+    assert back.train().training
     assert [name for name, _ in back.named_parameters()] == [name for name, _ in net.named_parameters()]
     other = there.Net().eval()
     back.load_state_dict(other.state_dict())
@@ -373,7 +400,8 @@ def test_a_traced_module_needs_no_class(tmp_path, elsewhere):
     back.save(path)
     for loaded in (back, again, torch.jit.load(path)):
         assert torch.allclose(loaded(x), other(x), atol=1e-5)
-    assert "conv" in back.code and any(node.op == "call_function" for node in back.graph.nodes)
+    assert "conv" in back.code
+    assert any(node.op == "call_function" for node in back.graph.nodes)
     with pytest.raises(RuntimeError, match="dtypes"):
         back.double()(x.double())
     with pytest.raises(AssertionError, match="expected"):
@@ -456,7 +484,8 @@ def test_methods_defined_by_text_and_names_of_the_caller():
             return 1
     """)
     x = torch.ones(1, 3)
-    assert torch.equal(module(x), module.layer(x) * 2 + 1) and "twice" in str(module.graph)
+    assert torch.equal(module(x), module.layer(x) * 2 + 1)
+    assert "twice" in str(module.graph)
     file = io.BytesIO()
     torch.jit.save(module, file)
     file.seek(0)

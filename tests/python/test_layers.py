@@ -92,7 +92,8 @@ def test_c_and_python_agree(from_c, layer, number, text, evaluate, in_c, make, i
     assert bytes(theirs.pop("text/repr")).decode() == bytes(ours.pop("text/repr")).decode()
     assert list(theirs) == list(ours)
     for what, value in ours.items():
-        assert value.dtype == theirs[what].dtype and value.shape == theirs[what].shape, what
+        assert value.dtype == theirs[what].dtype, what
+        assert value.shape == theirs[what].shape, what
         assert value.tobytes() == theirs[what].tobytes(), f"{what}: {value} in Python, {theirs[what]} in C"
 
 
@@ -155,7 +156,8 @@ def test_bases(layer, base):
     file, name = base.split(".")
     made = layer()
     assert isinstance(made, getattr(getattr(nn.modules, file), name))
-    assert type(made).__module__.startswith("taper.nn.modules.") and "._" not in type(made).__module__
+    assert type(made).__module__.startswith("taper.nn.modules.")
+    assert "._" not in type(made).__module__
 
 
 def test_layers_can_be_subclassed():
@@ -168,7 +170,8 @@ def test_layers_can_be_subclassed():
             pass
 
     assert Standardised(2, 3, 3)(torch.ones(1, 2, 4, 4)).shape == (1, 3, 2, 2)
-    assert AnyNorm(3)(torch.randn(2, 3)).shape == (2, 3) and repr(AnyNorm(3)).startswith("AnyNorm(3, eps=1e-05")
+    assert AnyNorm(3)(torch.randn(2, 3)).shape == (2, 3)
+    assert repr(AnyNorm(3)).startswith("AnyNorm(3, eps=1e-05")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +224,7 @@ def test_mistakes(make, error, words):
         make()
 
 
-@pytest.mark.filterwarnings("ignore:Lazy modules")
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     "make,shape,text",
     [
@@ -249,7 +252,8 @@ def test_lazy_layers_become_ordinary(make, shape, text):
     layer = make()
     assert layer.has_uninitialized_params()
     out = layer(torch.ones(shape))
-    assert repr(layer) == text and type(layer).__name__ == text.split("(")[0]
+    assert repr(layer) == text
+    assert type(layer).__name__ == text.split("(")[0]
     torch.manual_seed(0)
     same = (
         eval("nn." + text.replace("kernel_size=(3, 3), ", "3, ").replace("kernel_size=(3,), ", "3, "))
@@ -273,7 +277,8 @@ def test_batch_norm_states_of_old():
 def test_sync_batch_norm_conversion():
     net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2))
     made = nn.SyncBatchNorm.convert_sync_batchnorm(net)
-    assert type(made[1]) is nn.SyncBatchNorm and made[1].weight is net[1].weight
+    assert type(made[1]) is nn.SyncBatchNorm
+    assert made[1].weight is net[1].weight
     torch.manual_seed(0)
     x = torch.randn(2, 1, 5, 5)
     assert made.eval()(x).equal(net.eval()(x))
@@ -301,7 +306,8 @@ def test_adaptive_log_softmax():
     out, loss = layer(x, target)
     full = layer.log_prob(x)
     assert torch.allclose(full.exp().sum(1), torch.ones(6), atol=1e-5)
-    assert torch.allclose(out, full.gather(1, target[:, None])[:, 0], atol=1e-5) and torch.allclose(loss, -out.mean())
+    assert torch.allclose(out, full.gather(1, target[:, None])[:, 0], atol=1e-5)
+    assert torch.allclose(loss, -out.mean())
     assert layer.predict(x).equal(full.argmax(1))
     assert list(layer.state_dict()) == [
         "head.weight",
@@ -317,7 +323,8 @@ def test_layers_load_with_the_first_that_is_asked_for():
     import sys
 
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.split()
-    assert int(out[0]) < 8 and out[1:] == ["False", "True"]
+    assert int(out[0]) < 8
+    assert out[1:] == ["False", "True"]
 
 
 def test_every_layer_of_pytorch_is_there():
@@ -328,7 +335,8 @@ def test_every_layer_of_pytorch_is_there():
     layers = [
         name for name in dir(nn) if isinstance(getattr(nn, name), type) and issubclass(getattr(nn, name), nn.Module)
     ]
-    assert set(names) <= set(layers) and len(layers) == 163
+    assert set(names) <= set(layers)
+    assert len(layers) == 163
 
 
 def test_what_scripts_import():
@@ -338,16 +346,12 @@ def test_what_scripts_import():
         "from taper.nn.modules.conv import _ConvNd, Conv2d as Same\nfrom taper.nn.modules.loss import _Loss\nimport taper.nn.modules.batchnorm as bn",
         names,
     )
-    assert (
-        names["Conv2d"] is nn.Conv2d is names["Same"]
-        and names["_pair"](3) == (3, 3)
-        and names["_pair"]([1, 2]) == (1, 2)
-    )
-    assert (
-        names["bn"].BatchNorm2d is nn.BatchNorm2d
-        and "functional" in names
-        and str(names["_size_2_t"]) == "typing.Union[int, tuple[int, int]]"
-    )
+    assert names["Conv2d"] is nn.Conv2d is names["Same"]
+    assert names["_pair"](3) == (3, 3)
+    assert names["_pair"]([1, 2]) == (1, 2)
+    assert names["bn"].BatchNorm2d is nn.BatchNorm2d
+    assert "functional" in names
+    assert str(names["_size_2_t"]) == "typing.Union[int, tuple[int, int]]"
     assert nn.modules.conv.Conv2d is nn.Conv2d
     with pytest.raises(AttributeError, match="no_such_layer"):
         nn.no_such_layer
@@ -409,7 +413,8 @@ def test_attention_as_one_call_is_the_layer():
     with torch.no_grad():
         out, weights = torch._native_multi_head_attention(x, x, x, *arguments, mask, mask_type=1)
         wanted, expected = layer(x, x, x, key_padding_mask=mask)
-        assert torch.allclose(out, wanted, atol=1e-6) and torch.allclose(weights, expected, atol=1e-6)
+        assert torch.allclose(out, wanted, atol=1e-6)
+        assert torch.allclose(weights, expected, atol=1e-6)
         q, k, v = torch._transform_bias_rescale_qkv(torch.rand(3, 5, 24), torch.zeros(24), 2)
         assert q.shape == k.shape == v.shape == (3, 2, 5, 4)
 
@@ -435,3 +440,82 @@ def test_the_two_words_for_padding():
             layer(3, 2, padding_idx=5)
     with pytest.raises(RuntimeError, match="Expected idx >= 0 && idx < num_embeddings"):
         F.embedding_bag(torch.tensor([[7]]), torch.ones(3, 2), mode="max")
+
+
+@pytest.mark.parametrize(
+    "x, w, options",
+    [
+        ((2, 8, 9, 9), (8, 1, 3, 3), {"padding": 1, "groups": 8}),
+        ((1, 16, 20, 20), (16, 16, 3, 3), {"padding": 2, "dilation": 2}),
+        ((1, 16, 20, 20), (16, 4, 3, 3), {"padding": 1, "groups": 4}),
+        ((1, 3, 32, 32), (8, 3, 7, 7), {"padding": 3, "stride": 2}),
+    ],
+)
+def test_an_infinity_reaches_only_the_weights_that_meet_it(x, w, options):
+    x, w = torch.randn(*x), torch.randn(*w, requires_grad=True)
+    x[0, 0, 0, 0] = torch.inf
+    y = F.conv2d(x, w, **options)
+    got = torch.autograd.grad(y, w, torch.ones_like(y))[0]
+    wide = w.detach().double().requires_grad_()
+    y = F.conv2d(x.double(), wide, **options)
+    want = torch.autograd.grad(y, wide, torch.ones_like(y))[0]
+    assert torch.equal(torch.isfinite(got), torch.isfinite(want))
+    assert not torch.isnan(got).any()
+
+
+def test_a_padding_mask_of_another_shape_is_refused():
+    """A mask of (source, batch) has as many elements: it must not be read as (batch, source)."""
+    attention, x = nn.MultiheadAttention(8, 2, batch_first=True), torch.ones(3, 5, 8)
+    for shape in (5, 3), (3, 4), (1, 15):
+        with pytest.raises(AssertionError, match="Expected key_padded_mask.shape"):
+            attention(x, x, x, key_padding_mask=torch.zeros(shape, dtype=torch.bool))
+
+
+def _padded():
+    x, padding = torch.randn(3, 5, 8), torch.zeros(3, 5, dtype=torch.bool)
+    padding[0, 3:] = True
+    return x, padding
+
+
+def test_an_encoder_that_is_evaluated_gives_zeros_for_padding():
+    torch.manual_seed(0)
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2).eval()
+    x, padding = _padded()
+    recorded = encoder(x, src_key_padding_mask=padding).detach()
+    with torch.no_grad():
+        out = encoder(x, src_key_padding_mask=padding)
+        assert torch.equal(out[~padding], recorded[~padding])
+        assert not out[padding].any() and recorded[padding].all()
+        nowhere = padding.clone()
+        nowhere[1] = True
+        assert not encoder(x, src_key_padding_mask=nowhere)[1].any()
+        right = encoder(x, src_key_padding_mask=padding.flip(1))  # not at the end: no zeros
+        assert right[0, :2].all()
+        causal = torch.ones(5, 5).triu(1).bool()
+        assert encoder(x, mask=causal, src_key_padding_mask=padding)[0, 3:].all()
+        assert encoder.train()(x, src_key_padding_mask=padding)[0, 3:].any()
+
+
+def test_an_encoder_says_why_it_keeps_padding():
+    reasons = {
+        "norm_first was True": {"batch_first": True, "norm_first": True},
+        "batch_first was not True": {},
+        "passed bias=False": {"batch_first": True, "bias": False},
+        "activation_relu_or_gelu was not True": {"batch_first": True, "activation": torch.tanh},
+    }
+    for reason, options in reasons.items():
+        with pytest.warns(UserWarning, match=reason):
+            encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, **options), 1).eval()
+        x, padding = _padded()
+        with torch.no_grad():
+            kept = encoder(x.transpose(0, 1) if not options else x, src_key_padding_mask=padding)
+        assert (kept.transpose(0, 1) if not options else kept)[padding].any()
+
+
+@pytest.mark.parametrize(
+    "name, drops", [("dropout", True), ("alpha_dropout", False), ("feature_alpha_dropout", False), ("rrelu", False)]
+)
+def test_functions_train_by_default_where_pytorchs_do(name, drops):
+    x = -torch.ones(64, 4)
+    function = getattr(torch.nn.functional, name)
+    assert torch.equal(function(x), function(x, training=False)) is not drops

@@ -28,13 +28,12 @@ def test_custom_operator_with_its_own_derivative(place):
         setup_context=lambda ctx, inputs, output: setattr(ctx, "times", inputs[1]),
     )
     triple(x, 4).sum().backward()
-    assert x.grad.tolist() == [4, 4] and triple.__doc__ == "Three times."
+    assert x.grad.tolist() == [4, 4]
+    assert triple.__doc__ == "Three times."
     same = getattr(torch.ops, place).triple
-    assert (
-        same(x).tolist() == same.default(x).tolist() == [3, 6]
-        and str(same.default) == f"{place}.triple.default"
-        and same.default.name() == f"{place}::triple"
-    )
+    assert same(x).tolist() == same.default(x).tolist() == [3, 6]
+    assert str(same.default) == f"{place}.triple.default"
+    assert same.default.name() == f"{place}::triple"
     x.grad = None
     same(x, times=5).sum().backward()
     assert x.grad.tolist() == [5, 5]
@@ -52,7 +51,8 @@ def test_what_an_operator_changes_in_place(place):
         y.add_(x, alpha=a)
 
     y = torch.ones(2)
-    assert axpy(2.0, torch.ones(2), y) is None and y.tolist() == [3, 3]
+    assert axpy(2.0, torch.ones(2), y) is None
+    assert y.tolist() == [3, 3]
 
 
 def test_libraries(place):
@@ -97,26 +97,18 @@ def test_schemas():
 
 def test_aten():
     aten = torch.ops.aten
-    assert (
-        aten.add.Tensor(torch.ones(1), torch.ones(1), alpha=2).item() == 3
-        and aten.mm.default(torch.eye(2), torch.ones(2, 2)).sum().item() == 4
-    )
-    assert aten.sum.dim_IntList(torch.ones(2, 2), [1]).tolist() == [2, 2] and aten._softmax(
-        torch.zeros(1, 2), 1, False
-    ).tolist() == [[0.5, 0.5]]
-    assert (
-        aten.linalg_vector_norm(torch.tensor([3.0, 4.0])).item() == 5
-        and aten.relu(torch.tensor([-1.0])).item() == 0
-        and aten.clone.default(torch.ones(1)).item() == 1
-    )
-    assert (
-        aten.t.default(torch.ones(2, 3)).shape == (3, 2)
-        and aten.add_.Tensor(torch.ones(1), 1).item() == 2
-        and aten.gelu(torch.zeros(1)).item() == 0
-    )
-    assert (
-        aten.mm.default is aten.mm.default and repr(aten.mm.default) == "<OpOverload(op='aten.mm', overload='default')>"
-    )
+    assert aten.add.Tensor(torch.ones(1), torch.ones(1), alpha=2).item() == 3
+    assert aten.mm.default(torch.eye(2), torch.ones(2, 2)).sum().item() == 4
+    assert aten.sum.dim_IntList(torch.ones(2, 2), [1]).tolist() == [2, 2]
+    assert aten._softmax(torch.zeros(1, 2), 1, False).tolist() == [[0.5, 0.5]]
+    assert aten.linalg_vector_norm(torch.tensor([3.0, 4.0])).item() == 5
+    assert aten.relu(torch.tensor([-1.0])).item() == 0
+    assert aten.clone.default(torch.ones(1)).item() == 1
+    assert aten.t.default(torch.ones(2, 3)).shape == (3, 2)
+    assert aten.add_.Tensor(torch.ones(1), 1).item() == 2
+    assert aten.gelu(torch.zeros(1)).item() == 0
+    assert aten.mm.default is aten.mm.default
+    assert repr(aten.mm.default) == "<OpOverload(op='aten.mm', overload='default')>"
     with pytest.raises(AttributeError, match="'_OpNamespace' 'aten' object has no attribute 'nothere'"):
         aten.nothere
 
@@ -138,7 +130,8 @@ def test_handlers_see_custom_operators(place):
     x = torch.ones(2, requires_grad=True)
     with Mode():
         y = twice(x)
-    assert Mode.seen[0] == f"{place}.twice.default" and y.tolist() == [2, 2]
+    assert Mode.seen[0] == f"{place}.twice.default"
+    assert y.tolist() == [2, 2]
     y.sum().backward()
     assert x.grad.tolist() == [2, 2]
 
@@ -169,7 +162,8 @@ def test_overloads_and_lists_of_tensors(place):
     packet = getattr(torch.ops, place).total
     packet(xs, 2.0).backward()
     assert [x.grad.tolist() for x in xs] == [[2, 2], [2, 2, 2]]
-    assert packet(torch.ones(4)).item() == 4 and packet.overloads() == ["default", "one"]
+    assert packet(torch.ones(4)).item() == 4
+    assert packet.overloads() == ["default", "one"]
     assert str(packet.one._schema) == f"{place}::total.one(Tensor x) -> Tensor"
 
 
@@ -188,7 +182,8 @@ def test_what_custom_operators_promise(place):
     x = torch.zeros(2)
     before = x._version
     fill(x)
-    assert x.tolist() == [3, 3] and x._version > before
+    assert x.tolist() == [3, 3]
+    assert x._version > before
     with pytest.raises(RuntimeError, match="Cannot register autograd formula for non-functional operator"):
         fill.register_autograd(lambda ctx, grad: None)
     with torch.library._scoped_library(place, "FRAGMENT") as lib:
@@ -258,11 +253,9 @@ def test_calls_are_held_to_the_schema():
         lib.define("m(Tensor x, int n=2, *, Tensor? o=None, SymInt[2] size=[1, 2], str s='a') -> Tensor")
         lib.impl("m", lambda x, n=2, *, o=None, size=(1, 2), s="a": x * n, "CompositeExplicitAutograd")
         m, x = torch.ops.held.m, torch.ones(2)
-        assert (
-            m(x, True).tolist() == [1, 1]
-            and m(x, torch.tensor(3)).tolist() == [3, 3]
-            and m.default(x, o=x, size=[3, 4], s="b").tolist() == [2, 2]
-        )
+        assert m(x, True).tolist() == [1, 1]
+        assert m(x, torch.tensor(3)).tolist() == [3, 3]
+        assert m.default(x, o=x, size=[3, 4], s="b").tolist() == [2, 2]
         for args, kwargs, text in (
             ((3,), {}, "Expected a value of type 'Tensor' for argument 'x' but instead found type 'int'"),
             ((x, 1.5), {}, "Expected a value of type 'int' for argument 'n' but instead found type 'float'"),

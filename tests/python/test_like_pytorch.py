@@ -18,10 +18,15 @@ NAN, INF = float("nan"), float("inf")
 def test_equal_to_an_array():
     x, a = torch.tensor([1.0, 2.0, 3.0]), np.array([1.0, 5.0, 3.0])
     for got in (x == a, a == x, x == a.astype(np.float32), torch.tensor([1, 2, 3]) == a):
-        assert isinstance(got, torch.Tensor) and got.dtype is torch.bool and got.tolist() == [True, False, True]
+        assert isinstance(got, torch.Tensor)
+        assert got.dtype is torch.bool
+        assert got.tolist() == [True, False, True]
     got = a / x
-    assert isinstance(got, torch.Tensor) and got.dtype is torch.float64 and got.tolist() == [1.0, 2.5, 1.0]
-    assert isinstance(x * a, torch.Tensor) and (x * a).tolist() == [1, 10, 9]
+    assert isinstance(got, torch.Tensor)
+    assert got.dtype is torch.float64
+    assert got.tolist() == [1.0, 2.5, 1.0]
+    assert isinstance(x * a, torch.Tensor)
+    assert (x * a).tolist() == [1, 10, 9]
     for refused in (lambda: a * x, lambda: x < a, lambda: a - x):
         with pytest.raises(TypeError):
             refused()
@@ -36,7 +41,8 @@ def test_transforms_record_whatever_the_mode(mode):
         assert torch.func.grad(square)(x).tolist() == [2, 4, 6]
         assert torch.func.grad(lambda v: (v * weight).sum())(x).tolist() == [2, 2, 2]
         value, back = torch.func.vjp(lambda v: v**2, x)
-        assert value.tolist() == [1, 4, 9] and back(torch.ones(3))[0].tolist() == [2, 4, 6]
+        assert value.tolist() == [1, 4, 9]
+        assert back(torch.ones(3))[0].tolist() == [2, 4, 6]
         assert torch.func.jvp(lambda v: v**2, (x,), (torch.ones(3),))[1].tolist() == [2, 4, 6]
         assert torch.func.jacrev(lambda v: v**2)(x).tolist() == [[2, 0, 0], [0, 4, 0], [0, 0, 6]]
         assert torch.func.jacfwd(lambda v: v**2)(x).tolist() == [[2, 0, 0], [0, 4, 0], [0, 0, 6]]
@@ -52,7 +58,8 @@ def test_all_and_any_over_no_dims():
     for keepdim in (False, True):
         assert torch.all(x, dim=[], keepdim=keepdim).tolist() == [[False, True], [True, False]]
         assert torch.any(x, dim=(), keepdim=keepdim).tolist() == [[False, True], [True, False]]
-    assert torch.all(x).item() is False and torch.sum(x, dim=[]).item() == 3
+    assert torch.all(x).item() is False
+    assert torch.sum(x, dim=[]).item() == 3
 
 
 def test_complex_functions_far_out():
@@ -61,9 +68,11 @@ def test_complex_functions_far_out():
         got, torch.tensor([1.57079637 + 5e-31j, 1.57079637 + 1e-20j, -1.57079637 + 0j]), rtol=1e-5, atol=0
     )
     got = torch.atanh(torch.tensor([complex(1e200, 1e200)]))
-    assert torch.allclose(got.imag, torch.tensor([1.57079637])) and got.real.item() >= 0
+    assert torch.allclose(got.imag, torch.tensor([1.57079637]))
+    assert got.real.item() >= 0
     got = torch.logcumsumexp(torch.tensor([complex(INF, 1), 1 + 1j]), 0)
-    assert got.real.tolist() == [INF, INF] and got.imag.tolist() == [1, 1]
+    assert got.real.tolist() == [INF, INF]
+    assert got.imag.tolist() == [1, 1]
     assert torch.logcumsumexp(torch.tensor([-INF, 0.0, INF, 1.0]), 0).tolist() == [-INF, 0, INF, INF]
 
 
@@ -106,12 +115,11 @@ def test_numbers_among_truth_values():
 
 def test_searching_for_a_number():
     x = torch.arange(5.0)
-    assert (
-        torch.searchsorted(x, 2.5).item() == 3
-        and torch.searchsorted(x, 2, right=True).item() == 3
-        and torch.searchsorted(x, 2).item() == 2
-    )
-    assert torch.bucketize(2.5, x).item() == 3 and torch.bucketize(2, torch.arange(5)).item() == 2
+    assert torch.searchsorted(x, 2.5).item() == 3
+    assert torch.searchsorted(x, 2, right=True).item() == 3
+    assert torch.searchsorted(x, 2).item() == 2
+    assert torch.bucketize(2.5, x).item() == 3
+    assert torch.bucketize(2, torch.arange(5)).item() == 2
     assert tuple(torch.searchsorted(x, 2.5).shape) == ()
 
 
@@ -119,14 +127,12 @@ def test_searching_for_a_number():
 def test_deterministic_memory():
     torch.use_deterministic_algorithms(True)
     try:
-        assert torch.empty(3).isnan().all() and torch.empty(2, dtype=torch.complex64).isnan().all()
-        assert torch.empty(2, dtype=torch.int8).tolist() == [127, 127] and torch.empty(
-            2, dtype=torch.uint8
-        ).tolist() == [255, 255]
-        assert (
-            torch.empty(2, dtype=torch.bool).tolist() == [True, True]
-            and torch.empty(1, dtype=torch.int64).item() == 2**63 - 1
-        )
+        assert torch.empty(3).isnan().all()
+        assert torch.empty(2, dtype=torch.complex64).isnan().all()
+        assert torch.empty(2, dtype=torch.int8).tolist() == [127, 127]
+        assert torch.empty(2, dtype=torch.uint8).tolist() == [255, 255]
+        assert torch.empty(2, dtype=torch.bool).tolist() == [True, True]
+        assert torch.empty(1, dtype=torch.int64).item() == 2**63 - 1
         like = torch.ones(2, 3).t()
         for made in (
             torch.empty_like(like),
@@ -136,7 +142,8 @@ def test_deterministic_memory():
         ):
             assert made.isnan().all()
         grown = torch.ones(2).resize_(4)
-        assert grown[:2].tolist() == [1, 1] and grown[2:].isnan().all()
+        assert grown[:2].tolist() == [1, 1]
+        assert grown[2:].isnan().all()
         torch.utils.deterministic.fill_uninitialized_memory = False
         assert torch.utils.deterministic.fill_uninitialized_memory is False
     finally:
@@ -146,7 +153,8 @@ def test_deterministic_memory():
 
 def test_the_warn_only_flag_is_kept():
     torch.use_deterministic_algorithms(False, warn_only=True)
-    assert torch.is_deterministic_algorithms_warn_only_enabled() and not torch.are_deterministic_algorithms_enabled()
+    assert torch.is_deterministic_algorithms_warn_only_enabled()
+    assert not torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(False)
     assert not torch.is_deterministic_algorithms_warn_only_enabled()
 
@@ -179,9 +187,8 @@ def test_in_place_on_one_of_several_views(pieces):
 def test_in_place_on_a_piece_of_tensor_split():
     x = torch.ones(4, requires_grad=True).clone()
     x.tensor_split(2)[0].mul_(2)
-    assert x.tolist() == [2, 2, 1, 1] and str(torch.ones(2, requires_grad=True).clone().unbind(0)[1]).endswith(
-        "grad_fn=<UnbindBackward0>)"
-    )
+    assert x.tolist() == [2, 2, 1, 1]
+    assert str(torch.ones(2, requires_grad=True).clone().unbind(0)[1]).endswith("grad_fn=<UnbindBackward0>)")
 
 
 # ---- Checkpoints ----
@@ -232,7 +239,8 @@ def test_multi_grad_hooks_under_threads():
         t.start()
     for t in threads:
         t.join()
-    assert not failures and count == [[True, True]] * 5
+    assert not failures
+    assert count == [[True, True]] * 5
     (a * 2).sum().backward()  # b gets none: the hook does not wait for it
     assert count[5:] == [[True, False]]
     handle.remove()
@@ -262,13 +270,12 @@ def test_the_new_of_a_mixin_is_called():
             return self.layer(x)
 
     model = Model(3, deep=True)
-    assert (
-        model._given == ((3,), {"deep": True})
-        and model(torch.ones(2, 3)).shape == (2, 1)
-        and model(torch.ones(2, 3)).shape == (2, 1)
-    )
+    assert model._given == ((3,), {"deep": True})
+    assert model(torch.ones(2, 3)).shape == (2, 1)
+    assert model(torch.ones(2, 3)).shape == (2, 1)
     again = copy.deepcopy(model)
-    assert again._given == model._given and torch.equal(again(torch.ones(2, 3)), model(torch.ones(2, 3)))
+    assert again._given == model._given
+    assert torch.equal(again(torch.ones(2, 3)), model(torch.ones(2, 3)))
 
 
 def test_signatures_and_generics():
@@ -276,9 +283,8 @@ def test_signatures_and_generics():
     assert list(inspect.signature(nn.Linear).parameters)[:2] == ["in_features", "out_features"]
     assert torch.futures.Future[int] is not None
     x = torch.arange(5.0)
-    assert [p.tolist() for p in x.split(split_size=2)] == [[0, 1], [2, 3], [4]] and [
-        len(p) for p in x.split(split_size=[1, 4])
-    ] == [1, 4]
+    assert [p.tolist() for p in x.split(split_size=2)] == [[0, 1], [2, 3], [4]]
+    assert [len(p) for p in x.split(split_size=[1, 4])] == [1, 4]
 
 
 def test_fx_notes_the_operands_of_einsum():
@@ -287,7 +293,9 @@ def test_fx_notes_the_operands_of_einsum():
     for f in (lambda a, b: torch.einsum("ij,jk", (a, b)), lambda a, b: torch.einsum("ij,jk", a, b)):
         traced = taper.fx.symbolic_trace(f)
         node = [n for n in traced.graph.nodes if n.op == "call_function"][0]
-        assert node.target is torch.einsum and node.args[0] == "ij,jk" and [str(a) for a in node.args[1:]] == ["a", "b"]
+        assert node.target is torch.einsum
+        assert node.args[0] == "ij,jk"
+        assert [str(a) for a in node.args[1:]] == ["a", "b"]
         assert traced(torch.ones(2, 3), torch.ones(3, 4)).tolist() == [[3.0] * 4] * 2
 
 
@@ -317,9 +325,12 @@ def test_sparse_tensors_keep_their_dtype_in_place():
     for name, value in (("add_", 2), ("sub_", 0), ("mul_", 1)):
         for a, b in ((torch.uint8, torch.int16), (torch.float32, torch.float64)):
             made = getattr(eye(a), name)(eye(b))
-            assert made.dtype is a and made.to_dense().tolist() == [[value, 0], [0, value]]
+            assert made.dtype is a
+            assert made.to_dense().tolist() == [[value, 0], [0, value]]
             dense = getattr(torch.eye(2, dtype=a), name)(eye(b))
-            assert dense.dtype is a and dense.layout is torch.strided and dense.tolist() == [[value, 0], [0, value]]
+            assert dense.dtype is a
+            assert dense.layout is torch.strided
+            assert dense.tolist() == [[value, 0], [0, value]]
     with pytest.raises(RuntimeError, match="Can't convert result type Float to output Long in add operation"):
         eye(torch.int64).add_(eye(torch.float32))
     assert torch.zeros_like(eye(torch.float32), device="meta").device.type == "meta"
@@ -337,11 +348,9 @@ def test_a_conjugate_is_written():
     c.view(1, 1).mH.zero_()
     assert c.tolist() == [0]
     c.fill_(1 + 2j)
-    assert (
-        c.conj().resolve_conj().mul_(2).tolist() == [2 - 4j]
-        and c.conj().clone().mul_(2).tolist() == [2 - 4j]
-        and c.resolve_conj() is c
-    )
+    assert c.conj().resolve_conj().mul_(2).tolist() == [2 - 4j]
+    assert c.conj().clone().mul_(2).tolist() == [2 - 4j]
+    assert c.resolve_conj() is c
     x = torch.tensor([1 + 2j], requires_grad=True)
     (x.conj() * 1j).real.sum().backward()
     x.grad.zero_()
@@ -353,32 +362,30 @@ def test_a_conjugate_is_written():
 # ---- Strides ----
 def test_strides_of_new_dims():
     x = torch.arange(6.0).view(2, 3)
-    assert (
-        x.expand(1, 2, 3).stride() == (6, 3, 1)
-        and x.expand(1, 1, 2, 3).stride() == (6, 6, 3, 1)
-        and x.expand(4, 1, 2, 3).stride() == (0, 6, 3, 1)
-    )
-    assert (
-        x.t().expand(1, 3, 2).stride() == (3, 1, 3)
-        and x[:1].expand(5, 3).stride() == (0, 1)
-        and torch.tensor(1.0).expand(3, 1).stride() == (0, 0)
-    )
+    assert x.expand(1, 2, 3).stride() == (6, 3, 1)
+    assert x.expand(1, 1, 2, 3).stride() == (6, 6, 3, 1)
+    assert x.expand(4, 1, 2, 3).stride() == (0, 6, 3, 1)
+    assert x.t().expand(1, 3, 2).stride() == (3, 1, 3)
+    assert x[:1].expand(5, 3).stride() == (0, 1)
+    assert torch.tensor(1.0).expand(3, 1).stride() == (0, 0)
 
 
 def test_joined_slices_keep_channels_last():
     y = torch.arange(24.0).reshape(2, 2, 3, 2).contiguous(memory_format=torch.channels_last)
     joined = torch.cat((y[:, :, :2], y[:, :, 1:]), -1)
-    assert joined.stride() == (16, 1, 8, 2) and joined.sum().item() == 368
+    assert joined.stride() == (16, 1, 8, 2)
+    assert joined.sum().item() == 368
     assert torch.cat((y[:, :, :2], torch.ones(2, 2, 2, 2)), 2).stride() == (16, 8, 2, 1)
     z = torch.arange(48.0).reshape(1, 2, 3, 2, 4).contiguous(memory_format=torch.channels_last_3d)
-    assert torch.cat((z, z), 1).stride() == (96, 1, 32, 16, 4) and torch.equal(
-        torch.cat((z, z), 1), torch.cat((z.contiguous(), z.contiguous()), 1)
-    )
+    assert torch.cat((z, z), 1).stride() == (96, 1, 32, 16, 4)
+    assert torch.equal(torch.cat((z, z), 1), torch.cat((z.contiguous(), z.contiguous()), 1))
 
 
 def test_the_conjugate_of_real_numbers_is_the_tensor():
     x = torch.ones(3, dtype=torch.int32)
-    assert x.conj() is x and torch.conj(x) is x and torch.conj(input=x) is x
+    assert x.conj() is x
+    assert torch.conj(x) is x
+    assert torch.conj(input=x) is x
 
 
 # ---- What PyTorch refuses ----
@@ -387,9 +394,8 @@ def test_lists_of_tensors_are_lists():
         with pytest.raises(TypeError, match="must be tuple of Tensors, not Tensor"):
             function(torch.ones(2))
     assert [tuple(t.shape) for t in torch.meshgrid(torch.ones(2), torch.ones(3), indexing="ij")] == [(2, 3), (2, 3)]
-    assert torch.block_diag(torch.ones(1, 1), torch.ones(1, 2)).shape == (2, 3) and torch.cartesian_prod(
-        torch.ones(2), torch.ones(2)
-    ).shape == (4, 2)
+    assert torch.block_diag(torch.ones(1, 1), torch.ones(1, 2)).shape == (2, 3)
+    assert torch.cartesian_prod(torch.ones(2), torch.ones(2)).shape == (4, 2)
 
 
 def test_nonzero_into_a_tensor():
@@ -408,7 +414,9 @@ def test_rates_are_functions():
 
 
 def test_no_elements_have_no_address():
-    assert torch.empty(0).data_ptr() == 0 and torch.ones(3)[3:3].data_ptr() == 0 and torch.ones(3).data_ptr() != 0
+    assert torch.empty(0).data_ptr() == 0
+    assert torch.ones(3)[3:3].data_ptr() == 0
+    assert torch.ones(3).data_ptr() != 0
 
 
 def test_futures_keep_errors_of_callbacks_apart():
@@ -416,7 +424,8 @@ def test_futures_keep_errors_of_callbacks_apart():
     following, wrong = future.then(lambda f: f.wait() + 1), future.then(lambda: True)
     future.add_done_callback(lambda f: 1 / 0)
     future.set_result(5)
-    assert future.wait() == 5 and following.wait() == 6
+    assert future.wait() == 5
+    assert following.wait() == 6
     with pytest.raises(RuntimeError, match="takes 0 positional arguments but 1 was given"):
         wrong.wait()
     with pytest.raises(RuntimeError, match="Can not pickle torch.futures.Future"):

@@ -124,10 +124,13 @@ def test_a_users_own_schedule():
 
     o = schedules.optimiser(torch)
     schedule = Halves(o)
-    assert isinstance(schedule, S.LRScheduler) and issubclass(S._LRScheduler, S.LRScheduler) and schedule.optimizer is o
+    assert isinstance(schedule, S.LRScheduler)
+    assert issubclass(S._LRScheduler, S.LRScheduler)
+    assert schedule.optimizer is o
     o.step()
     schedule.step()
-    assert schedule.get_last_lr() == [0.05, 0.2] and o.param_groups[1]["initial_lr"] == 0.4
+    assert schedule.get_last_lr() == [0.05, 0.2]
+    assert o.param_groups[1]["initial_lr"] == 0.4
     with pytest.raises(NotImplementedError):
         S.LRScheduler(schedules.optimiser(torch))
 
@@ -138,11 +141,9 @@ def test_a_tensor_rate_stays_that_tensor():
     schedule = S.ExponentialLR(o, 0.5)
     o.step()
     schedule.step()
-    assert (
-        o.param_groups[0]["lr"] is lr
-        and lr.item() == pytest.approx(0.05)
-        and schedule.base_lrs[0].item() == pytest.approx(0.1)
-    )
+    assert o.param_groups[0]["lr"] is lr
+    assert lr.item() == pytest.approx(0.05)
+    assert schedule.base_lrs[0].item() == pytest.approx(0.1)
 
 
 def caught(action):
@@ -278,11 +279,9 @@ def test_averages_of_models(options, wanted):
     for model in models([1.0, 2.0, 6.0] if wanted != 2.375 else [1.0, 2.0, 5.75]):
         averaged = averaged or U.AveragedModel(model, **options)
         averaged.update_parameters(model)
-    assert (
-        averaged.n_averaged.item() == 3
-        and torch.allclose(averaged.module.weight, torch.full((1, 2), wanted))
-        and averaged.module is not model
-    )
+    assert averaged.n_averaged.item() == 3
+    assert torch.allclose(averaged.module.weight, torch.full((1, 2), wanted))
+    assert averaged.module is not model
     assert list(averaged.state_dict()) == ["n_averaged", "module.weight", "module.bias"]
     x = torch.ones(1, 2)
     assert torch.equal(averaged(x), averaged.module(x))
@@ -296,12 +295,12 @@ def test_batch_norms_are_computed_anew():
     model.eval()
     U.update_bn(data, model)
     assert torch.allclose(model[1].running_mean, model[0](torch.cat([x for x, _ in data])).mean(0), atol=1e-6)
-    assert not model.training and model[1].momentum == 0.1 and model[1].num_batches_tracked.item() == 4
+    assert not model.training
+    assert model[1].momentum == 0.1
+    assert model[1].num_batches_tracked.item() == 4
     averaged = U.AveragedModel(model, multi_avg_fn=U.get_ema_multi_avg_fn(0.5), use_buffers=True)
     averaged.update_parameters(model)
     model[1].running_mean += 1
     averaged.update_parameters(model)
-    assert (
-        torch.allclose(averaged.module[1].running_mean, model[1].running_mean - 0.5)
-        and averaged.module[1].num_batches_tracked.item() == 4
-    )
+    assert torch.allclose(averaged.module[1].running_mean, model[1].running_mean - 0.5)
+    assert averaged.module[1].num_batches_tracked.item() == 4

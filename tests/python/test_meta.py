@@ -26,16 +26,15 @@ def saved(value, **options):
 # ---- Tensors ----
 def test_device_has_no_index():
     x = meta(3, 4)
-    assert (
-        x.device == META
-        and x.device.index is None
-        and str(x.device) == "meta"
-        and x.is_meta
-        and not x.is_cpu
-        and x.get_device() == -1
-    )
+    assert x.device == META
+    assert x.device.index is None
+    assert str(x.device) == "meta"
+    assert x.is_meta
+    assert not x.is_cpu
+    assert x.get_device() == -1
     assert torch.empty(2, device="meta:0").device == torch.empty(2, device=torch.device("meta", 3)).device == META
-    assert torch.device("meta", 0) != META and x.type() == "torch.meta.FloatTensor"
+    assert torch.device("meta", 0) != META
+    assert x.type() == "torch.meta.FloatTensor"
 
 
 def test_text():
@@ -49,9 +48,9 @@ def test_text():
 def test_memory_is_counted_and_not_there():
     x = meta(3, 4)
     assert (x.data_ptr(), x.nbytes, x.untyped_storage().nbytes(), x.untyped_storage().data_ptr()) == (0, 48, 48, 0)
-    assert (
-        meta(1 << 40).untyped_storage().nbytes() == 1 << 42 and x[1].storage_offset() == 4 and x.t().stride() == (1, 4)
-    )
+    assert meta(1 << 40).untyped_storage().nbytes() == 1 << 42
+    assert x[1].storage_offset() == 4
+    assert x.t().stride() == (1, 4)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +101,8 @@ def test_shapes_that_depend_on_values(name):
 
 def test_writing_is_nothing():
     x = meta(3, 4)
-    assert x.copy_(torch.ones(3, 4)) is x and x.add_(1) is x
+    assert x.copy_(torch.ones(3, 4)) is x
+    assert x.add_(1) is x
     x[0] = 1.0
     x[:, 1] = torch.zeros(3)
     x[x > 0] = 0.0
@@ -114,25 +114,19 @@ def test_writing_is_nothing():
 def test_makers():
     for make in (torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn):
         assert make(2, 3, device="meta").device == META
-    assert (
-        torch.full((2,), 3.0, device=META).is_meta
-        and torch.arange(1 << 40, device=META).shape == (1 << 40,)
-        and torch.linspace(0, 1, 5, device=META).is_meta
-    )
-    assert (
-        torch.tensor([1, 2], device="meta").dtype == torch.int64
-        and torch.empty_like(torch.ones(2, 3), device="meta").shape == (2, 3)
-        and torch.eye(3, device=META).is_meta
-    )
-    assert (
-        torch.ones(2).to("meta").is_meta
-        and torch.ones(2).to(device=META, dtype=torch.half).dtype == torch.half
-        and meta(2).new_zeros(3).is_meta
-    )
+    assert torch.full((2,), 3.0, device=META).is_meta
+    assert torch.arange(1 << 40, device=META).shape == (1 << 40,)
+    assert torch.linspace(0, 1, 5, device=META).is_meta
+    assert torch.tensor([1, 2], device="meta").dtype == torch.int64
+    assert torch.empty_like(torch.ones(2, 3), device="meta").shape == (2, 3)
+    assert torch.eye(3, device=META).is_meta
+    assert torch.ones(2).to("meta").is_meta
+    assert torch.ones(2).to(device=META, dtype=torch.half).dtype == torch.half
+    assert meta(2).new_zeros(3).is_meta
     with META:
-        assert (
-            torch.zeros(2).is_meta and torch.randperm(5).is_meta and torch.tril_indices(1 << 18, 1 << 18).shape[0] == 2
-        )
+        assert torch.zeros(2).is_meta
+        assert torch.randperm(5).is_meta
+        assert torch.tril_indices(1 << 18, 1 << 18).shape[0] == 2
 
 
 def test_no_numbers_are_drawn():
@@ -146,7 +140,8 @@ def test_no_numbers_are_drawn():
         torch.rand(5, device=META, generator=generator),
     )
     nn.init.trunc_normal_(meta(5, 5)), nn.init.orthogonal_(meta(5, 5)), torch.multinomial(meta(5), 2)
-    assert torch.equal(torch.get_rng_state(), before) and torch.equal(generator.get_state(), first)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(generator.get_state(), first)
 
 
 # ---- Copies and files ----
@@ -159,18 +154,19 @@ def test_copies_and_files():
         saved(x, weights_only=False),
         saved(x, map_location="cpu"),
     ):
-        assert (
-            again.is_meta
-            and again.shape == x.shape
-            and again.stride() == x.stride()
-            and again.requires_grad
-            and again.dtype == x.dtype
-        )
+        assert again.is_meta
+        assert again.shape == x.shape
+        assert again.stride() == x.stride()
+        assert again.requires_grad
+        assert again.dtype == x.dtype
     net = nn.Linear(3, 2, device="meta")
     again = saved(net, weights_only=False)
-    assert isinstance(again.weight, nn.Parameter) and again.weight.is_meta and copy.deepcopy(net).weight.is_meta
+    assert isinstance(again.weight, nn.Parameter)
+    assert again.weight.is_meta
+    assert copy.deepcopy(net).weight.is_meta
     both = saved({"a": meta(2, dtype=torch.int8), "b": torch.ones(2)})
-    assert both["a"].dtype == torch.int8 and both["b"].sum() == 2
+    assert both["a"].dtype == torch.int8
+    assert both["b"].sum() == 2
     assert saved({"b": torch.ones(2)}, map_location="meta")["b"].is_meta
     assert pickle.loads(pickle.dumps(net.state_dict()))["bias"].is_meta
 
@@ -184,11 +180,13 @@ def test_module_moves():
     net.load_state_dict(values)  # into meta tensors: nothing
     assert net[0].weight.is_meta
     net.load_state_dict(values, assign=True)
-    assert net[0].weight.sum() == 6 and isinstance(net[0].weight, nn.Parameter)
+    assert net[0].weight.sum() == 6
+    assert isinstance(net[0].weight, nn.Parameter)
     assert nn.Linear(3, 2).to("meta").weight.is_meta
     empty = nn.Linear(3, 2, device="meta").to_empty(device="cpu")
     empty.reset_parameters()
-    assert empty.weight.isfinite().all() and nn.utils.skip_init(nn.Linear, 3, 2).weight.device.type == "cpu"
+    assert empty.weight.isfinite().all()
+    assert nn.utils.skip_init(nn.Linear, 3, 2).weight.device.type == "cpu"
 
 
 class Block(nn.Module):
@@ -224,11 +222,9 @@ def test_training_step_of_what_no_machine_holds():
     loss.backward()
     nn.utils.clip_grad_norm_(net.parameters(), 1.0)
     optimizer.step()
-    assert (
-        loss.is_meta
-        and loss.shape == ()
-        and all(p.grad.shape == p.shape and p.grad.dtype == torch.bfloat16 for p in net.parameters())
-    )
+    assert loss.is_meta
+    assert loss.shape == ()
+    assert all(p.grad.shape == p.shape and p.grad.dtype == torch.bfloat16 for p in net.parameters())
     assert net(torch.ones(2, 3, dtype=torch.int64)).shape == (2, 3, 1 << 18)  # ids from the CPU may come along
 
 
@@ -268,10 +264,13 @@ def test_as_on_the_cpu(name):
     got, want = there(meta(*shape)), here(torch.ones(shape))
     while isinstance(got, tuple):
         got, want = got[0], want[0]
-    assert got.shape == want.shape and got.stride() == want.stride() and got.dtype == want.dtype
+    assert got.shape == want.shape
+    assert got.stride() == want.stride()
+    assert got.dtype == want.dtype
     got.sum().backward(), want.sum().backward()
     for a, b in zip(there.parameters(), here.parameters()):
-        assert a.grad.shape == b.grad.shape and a.grad.is_meta
+        assert a.grad.shape == b.grad.shape
+        assert a.grad.is_meta
 
 
 @pytest.mark.parametrize(
@@ -315,7 +314,8 @@ def test_sharded_parameters_are_assigned():
         plain(x).sum().backward()
         optimizer.step()
         torch.optim.SGD(plain.parameters(), lr=0.1).step()
-        assert not any(p.is_meta for p in net.parameters()) and torch.allclose(net(x), plain(x))
+        assert not any(p.is_meta for p in net.parameters())
+        assert torch.allclose(net(x), plain(x))
     finally:
         dist.destroy_process_group()
 
@@ -337,22 +337,19 @@ def test_sharded_parameters_get_memory_last():
             optimizer = torch.optim.AdamW(module.parameters())
             module(torch.ones(3, 8)).sum().backward()
             optimizer.step()
-            assert module(torch.ones(3, 8)).isfinite().all() and not any(p.is_meta for p in module.parameters())
+            assert module(torch.ones(3, 8)).isfinite().all()
+            assert not any(p.is_meta for p in module.parameters())
     finally:
         dist.destroy_process_group()
 
 
 def test_matrices():
-    assert (
-        torch.linalg.svd(meta(2, 512, 300))[1].shape == (2, 300)
-        and torch.linalg.inv(meta(700, 700)).is_meta
-        and torch.linalg.eigh(meta(9, 9))[0].shape == (9,)
-    )
-    assert (
-        torch.linalg.cholesky(meta(300, 300)).shape == (300, 300)
-        and torch.linalg.det(meta(4, 5, 5)).shape == (4,)
-        and torch.linalg.qr(meta(6, 4))[0].shape == (6, 4)
-    )
+    assert torch.linalg.svd(meta(2, 512, 300))[1].shape == (2, 300)
+    assert torch.linalg.inv(meta(700, 700)).is_meta
+    assert torch.linalg.eigh(meta(9, 9))[0].shape == (9,)
+    assert torch.linalg.cholesky(meta(300, 300)).shape == (300, 300)
+    assert torch.linalg.det(meta(4, 5, 5)).shape == (4,)
+    assert torch.linalg.qr(meta(6, 4))[0].shape == (6, 4)
 
 
 def test_fake_results_are_compared_with_real_ones():
@@ -369,5 +366,7 @@ def test_fake_results_are_compared_with_real_ones():
     compare_tensor_meta(turned, x.t(), True, check_strides=True)
     with pytest.raises(AssertionError, match="shape"):
         compare_tensor_meta(sum_, x.t(), True)
-    assert outputs_alias_inputs(turned, fake) and outputs_alias_inputs(x.t(), x)
-    assert not outputs_alias_inputs(sum_, fake) and not outputs_alias_inputs(x + x, x)
+    assert outputs_alias_inputs(turned, fake)
+    assert outputs_alias_inputs(x.t(), x)
+    assert not outputs_alias_inputs(sum_, fake)
+    assert not outputs_alias_inputs(x + x, x)

@@ -38,7 +38,8 @@ def test_an_attribute_moves_between_kinds():
         net.first = torch.ones(2)
     del net.scale
     net.scale = nn.Parameter(torch.ones(1))
-    assert "scale" in net._parameters and "scale" not in net._buffers
+    assert "scale" in net._parameters
+    assert "scale" not in net._buffers
     net.first = None
     assert net._modules["first"] is None
     with pytest.raises(AttributeError, match="no attribute 'missing'"):
@@ -55,7 +56,8 @@ def test_an_attribute_moves_between_kinds():
 def test_a_shared_parameter_counts_once_but_is_saved_twice():
     net = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
     net[1].weight = net[0].weight
-    assert len(list(net.parameters())) == 3 and len(net.state_dict()) == 4
+    assert len(list(net.parameters())) == 3
+    assert len(net.state_dict()) == 4
 
 
 def test_hooks_run_in_order_and_may_replace():
@@ -112,8 +114,11 @@ def test_copies_and_pickles():
 def test_conversion_keeps_parameters_the_same_objects():
     net = Net()
     weight = net.first.weight
-    assert net.double().first.weight is weight and weight.dtype == torch.float64 and net.scale.dtype == torch.float64
-    assert not net.eval().rest.training and net.train().rest.training
+    assert net.double().first.weight is weight
+    assert weight.dtype == torch.float64
+    assert net.scale.dtype == torch.float64
+    assert not net.eval().rest.training
+    assert net.train().rest.training
 
 
 def test_seeded_layers_give_pytorchs_numbers():
@@ -131,9 +136,8 @@ def test_recurrent_layers_take_packed_sequences():
     assert lengths.tolist() == [2, 4, 1]
     for i, sequence in enumerate(sequences):
         alone, (h_alone, _) = layer(sequence)
-        assert torch.allclose(padded[: len(sequence), i], alone, atol=1e-6) and torch.allclose(
-            h[:, i], h_alone, atol=1e-6
-        )
+        assert torch.allclose(padded[: len(sequence), i], alone, atol=1e-6)
+        assert torch.allclose(h[:, i], h_alone, atol=1e-6)
 
 
 def test_printing():
@@ -167,23 +171,24 @@ class LazyScale(LazyModuleMixin, nn.Module):
         nn.init.constant_(self.scale, 3.0)
 
 
-@pytest.mark.filterwarnings("ignore:Lazy modules")
+@pytest.mark.filterwarnings("error")
 def test_a_lazy_module_takes_its_shapes_from_the_first_input():
     layer, other = LazyScale(), LazyScale()
     scale = layer.scale
-    assert (
-        repr(scale) == "<UninitializedParameter>"
-        and nn.parameter.is_lazy(layer.double().scale)
-        and layer.scale.dtype == torch.float64
-    )
+    assert repr(scale) == "<UninitializedParameter>"
+    assert nn.parameter.is_lazy(layer.double().scale)
+    assert layer.scale.dtype == torch.float64
     with pytest.raises(RuntimeError, match="Can't access the shape of an uninitialized parameter"):
         scale.shape
     with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter"):
         scale + 1
     assert layer(torch.ones(2, 4)).tolist() == [[3.0] * 4] * 2
-    assert layer.scale is scale and type(scale) is nn.Parameter and type(layer) is LazyScale.cls_to_become
+    assert layer.scale is scale
+    assert type(scale) is nn.Parameter
+    assert type(layer) is LazyScale.cls_to_become
     other.load_state_dict(layer.state_dict())
-    assert other.scale.shape == (4,) and type(other) is LazyScale
+    assert other.scale.shape == (4,)
+    assert type(other) is LazyScale
 
 
 def test_every_kind_of_forward_hook():
@@ -220,9 +225,9 @@ def test_every_kind_of_forward_hook():
         pytest.raises(RuntimeError, match="must return None or a tuple"),
     ):
         layer(torch.ones(1, 3))
-    assert (
-        not layer._forward_hooks and not layer._forward_hooks_always_called and not layer._forward_pre_hooks_with_kwargs
-    )
+    assert not layer._forward_hooks
+    assert not layer._forward_hooks_always_called
+    assert not layer._forward_pre_hooks_with_kwargs
 
 
 class Pair(nn.Module):
@@ -238,7 +243,8 @@ def test_every_kind_of_backward_hook():
     )
     pair.register_full_backward_pre_hook(lambda module, grad_output: (grad_output[0] * 10, None))
     pair(a, 3)[0].sum().backward()
-    assert seen == [(2, [20.0, 20.0], None)] and a.grad.tolist() == [20, 20]
+    assert seen == [(2, [20.0, 20.0], None)]
+    assert a.grad.tolist() == [20, 20]
     pair.register_full_backward_hook(lambda module, grad_input, grad_output: (torch.zeros(2), None))
     a.grad = None
     pair(a, 3)[0].sum().backward()
@@ -296,7 +302,8 @@ def test_what_may_take_a_names_place():
         with pytest.raises(TypeError, match=words):
             setattr(net, name, value)
     net.first = nn.Parameter(torch.ones(1))
-    assert "first" in net._parameters and "first" not in net._modules
+    assert "first" in net._parameters
+    assert "first" not in net._modules
     for path, words in [("pn", "no attribute `pn`"), ("rest.1", "not an nn.Parameter")]:
         with pytest.raises(AttributeError, match=words):
             net.get_parameter(path)
@@ -323,7 +330,8 @@ def test_a_property_that_fails_and_a_getattr_of_its_own():
     for net in (Own(), Asks()):
         net.w = nn.Parameter(torch.ones(1))
         for _ in range(3):
-            assert net.w is net._parameters["w"] and net.answer == 42
+            assert net.w is net._parameters["w"]
+            assert net.answer == 42
             with pytest.raises(AttributeError, match="object has no attribute 'broken'"):
                 net.broken
     assert Asks().seven == 7
@@ -335,11 +343,10 @@ def test_moving_keeps_gradients_the_same_objects():
     net = Net()
     net(torch.ones(1, 3)).sum().backward()
     gradient = net.first.weight.grad
-    assert net.double().first.weight.grad is gradient and gradient.dtype == torch.float64
-    assert (
-        net.to("cpu", torch.float32, True).first.weight.dtype == torch.float32
-        and net.to(torch.ones(1, dtype=torch.bfloat16)).scale.dtype == torch.bfloat16
-    )
+    assert net.double().first.weight.grad is gradient
+    assert gradient.dtype == torch.float64
+    assert net.to("cpu", torch.float32, True).first.weight.dtype == torch.float32
+    assert net.to(torch.ones(1, dtype=torch.bfloat16)).scale.dtype == torch.bfloat16
     with pytest.raises(TypeError, match="only accepts floating point or complex"):
         net.to(torch.int32)
     with pytest.raises(TypeError, match="invalid combination of arguments"):
@@ -358,16 +365,15 @@ def test_copies_keep_hooks_and_handles_can_be_pickled():
         assert other.calls == 1
     other, its_handle = pickle.loads(pickle.dumps((net, handle)))
     its_handle.remove()
-    assert not other._forward_hooks and net._forward_hooks
+    assert not other._forward_hooks
+    assert net._forward_hooks
 
 
 def test_parameters_in_dicts_and_lists():
     held = nn.ParameterDict({"b": torch.ones(1), "a": torch.zeros(1)})
-    assert (
-        list(held) == ["a", "b"]
-        and isinstance(held["a"], nn.Parameter)
-        and list(held | {"c": torch.ones(1)}) == ["a", "b", "c"]
-    )
+    assert list(held) == ["a", "b"]
+    assert isinstance(held["a"], nn.Parameter)
+    assert list(held | {"c": torch.ones(1)}) == ["a", "b", "c"]
     assert list(({"z": 1} | held)) == ["z", "a", "b"]
     with pytest.raises(ValueError, match="ParameterDict update sequence element #0 has length 1; 2 is required"):
         held.update([("x",)])
@@ -379,7 +385,8 @@ def test_parameters_in_dicts_and_lists():
 
 def test_data_parallel_on_one_device_is_the_module():
     net = nn.DataParallel(nn.Linear(2, 1))
-    assert list(net.state_dict()) == ["module.weight", "module.bias"] and net(torch.ones(3, 2)).shape == (3, 1)
+    assert list(net.state_dict()) == ["module.weight", "module.bias"]
+    assert net(torch.ones(3, 2)).shape == (3, 1)
 
 
 def test_a_module_that_nobody_holds_is_collected():
@@ -397,7 +404,8 @@ def test_a_module_that_nobody_holds_is_collected():
 def test_object_setattr_passes_registration_by():
     module, weight = nn.Linear(2, 2), nn.Parameter(torch.ones(1))
     object.__setattr__(module, "hidden", weight)
-    assert module.hidden is weight and len(list(module.parameters())) == 2
+    assert module.hidden is weight
+    assert len(list(module.parameters())) == 2
     object.__delattr__(module, "hidden")
     assert not hasattr(module, "hidden")
 
@@ -416,7 +424,8 @@ def test_padding_to_a_total_length():
     for batch_first in False, True:
         padded, lengths = nn.utils.rnn.pad_packed_sequence(packed, batch_first, -1.0, total_length=4)
         padded = padded.transpose(0, 1) if batch_first else padded
-        assert padded.squeeze(2).tolist() == [[1, 1], [1, -1], [-1, -1], [-1, -1]] and lengths.tolist() == [2, 1]
+        assert padded.squeeze(2).tolist() == [[1, 1], [1, -1], [-1, -1], [-1, -1]]
+        assert lengths.tolist() == [2, 1]
     with pytest.raises(RuntimeError, match="memory"):
         nn.utils.rnn.pad_packed_sequence(packed, total_length=2**50)
 
@@ -430,18 +439,21 @@ def test_parameters_may_be_replaced_on_conversion():
         layer.double()
     finally:
         torch.__future__.set_overwrite_module_params_on_conversion(False)
-    assert layer.weight is not before and before.dtype is torch.float32 and layer.weight.dtype is torch.float64
+    assert layer.weight is not before
+    assert before.dtype is torch.float32
+    assert layer.weight.dtype is torch.float64
     now = layer.weight
-    assert layer.float().weight is now and now.dtype is torch.float32
+    assert layer.float().weight is now
+    assert now.dtype is torch.float32
 
 
 def test_a_meta_module_gets_new_parameters():
     with torch.device("meta"):
         layer = nn.Linear(2, 2)
     before = layer.weight
-    assert (
-        layer.to_empty(device="cpu").weight is not before and before.is_meta and isinstance(layer.weight, nn.Parameter)
-    )
+    assert layer.to_empty(device="cpu").weight is not before
+    assert before.is_meta
+    assert isinstance(layer.weight, nn.Parameter)
 
 
 def _add(module, state, *rest):
@@ -512,14 +524,13 @@ def test_tensors_behind_parameters_are_exchanged_on_conversion():
         before, address = layer.weight, layer.weight._cdata
         layer(torch.ones(1, 2)).sum().backward()
         layer.double()
-        assert (
-            layer.weight is before
-            and before.dtype is torch.float64
-            and before._cdata != address
-            and before.grad.dtype is torch.float64
-        )
+        assert layer.weight is before
+        assert before.dtype is torch.float64
+        assert before._cdata != address
+        assert before.grad.dtype is torch.float64
         layer.load_state_dict({name: value * 0 for name, value in layer.state_dict().items()})
-        assert layer.weight is before and not before.any()
+        assert layer.weight is before
+        assert not before.any()
         made = layer(torch.ones(1, 2, dtype=torch.float64))
         layer.float()
         with pytest.raises(RuntimeError, match="poisoned by swap_tensors"):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 import taper as torch
@@ -37,8 +38,11 @@ def test_processes_and_queues(method):
     time.sleep(0.1)  # the process has nothing left to do, but waits until what it sent is taken
     assert replies.get().tolist() == [0, 1, 2, 3, 4]
     process.join()
-    assert process.exitcode == 0 and x.tolist() == [2, 2, 2] and given.tolist() == [3, 3]
-    assert x.is_shared() and given.is_shared()
+    assert process.exitcode == 0
+    assert x.tolist() == [2, 2, 2]
+    assert given.tolist() == [3, 3]
+    assert x.is_shared()
+    assert given.is_shared()
 
 
 def square(x):
@@ -63,15 +67,22 @@ def test_what_arrives():
     base = torch.arange(12.0).reshape(3, 4)
     whole, part, turned = through([base, base[1:, ::2], base.T])
     part[0, 0] = 99
-    assert whole[1, 0] == 99 and turned[0, 1] == 99 and base[1, 0] == 99 and turned.stride() == (1, 4)
+    assert whole[1, 0] == 99
+    assert turned[0, 1] == 99
+    assert base[1, 0] == 99
+    assert turned.stride() == (1, 4)
     weight = nn.Parameter(torch.ones(2))
     a, b = through([weight, weight])
-    assert a is b and type(a) is nn.Parameter and a.requires_grad
-    assert through(torch.empty(0, 3)).shape == (0, 3) and through(torch.tensor(2.5)).item() == 2.5
+    assert a is b
+    assert type(a) is nn.Parameter
+    assert a.requires_grad
+    assert through(torch.empty(0, 3)).shape == (0, 3)
+    assert through(torch.tensor(2.5)).item() == 2.5
     assert through(torch.ones(2, dtype=torch.bfloat16)).dtype == torch.bfloat16
     assert not through(nn.Parameter(torch.ones(2), requires_grad=False)).requires_grad
     storage = through(torch.arange(3).untyped_storage())
-    assert len(storage) == 24 and through(torch.ones(2).storage()).tolist() == [1, 1]
+    assert len(storage) == 24
+    assert through(torch.ones(2).storage()).tolist() == [1, 1]
     state = through(nn.Linear(2, 3).state_dict())
     assert list(state) == ["weight", "bias"]
 
@@ -146,7 +157,8 @@ def test_nothing_leaks(strategy):
             assert through(torch.full((1000,), i))[5] == i
         through(torch.ones(1))  # what was sent last is let go of with the next
         now = resources()
-        assert now[0] <= before[0] + 1 and now[1] <= before[1] + 1
+        assert now[0] <= before[0] + 1
+        assert now[1] <= before[1] + 1
         gc.collect()
     finally:
         mp.set_sharing_strategy("file_descriptor")
@@ -155,36 +167,19 @@ def test_nothing_leaks(strategy):
         mp.set_sharing_strategy("telepathy")
 
 
-FILES = """
-import os, signal, sys
-import taper as torch, taper.multiprocessing as mp
-mp.set_sharing_strategy("file_system")
-def child(queue, done):
-    queue.put(torch.ones(5) * 2)
-    done.get()
-if __name__ == "__main__":
-    x = torch.zeros(4).share_memory_()
-    path = x.untyped_storage()._shared_path()
-    queue, done = mp.SimpleQueue(), mp.SimpleQueue()
-    process = mp.Process(target=child, args=(queue, done))
-    process.start()
-    got = queue.get()
-    print(os.path.exists(path), got.tolist(), path, got.untyped_storage()._shared_path(), flush=True)
-    done.put(None)
-    process.join()
-    if sys.argv[1:]:
-        os.kill(os.getpid(), signal.SIGKILL)
-"""
+FILES = Path(__file__).parent / "child_programs" / "shared_files.py"
 
 
 def test_files_go_with_their_process():
     def run(*arguments):
-        return subprocess.run([sys.executable, "-c", FILES, *arguments], capture_output=True, text=True, timeout=60)
+        return subprocess.run([sys.executable, str(FILES), *arguments], capture_output=True, text=True, timeout=60)
 
     done = run()
     there, values, path, other = done.stdout.split(" ", 1)[0], "[2.0, 2.0, 2.0, 2.0, 2.0]", *done.stdout.split()[-2:]
-    assert there == "True" and values in done.stdout, done.stderr
-    assert not os.path.exists(path) and not os.path.exists(other)
+    assert there == "True", done.stderr
+    assert values in done.stdout, done.stderr
+    assert not os.path.exists(path)
+    assert not os.path.exists(other)
     left = run("killed").stdout.split()[-2]
     assert os.path.exists(left)
     run()
@@ -222,14 +217,16 @@ def fail(i, what):
         sys.exit(3)
     if i == 1:
         os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(60)
+    time.sleep(300)
 
 
 def test_spawn():
     x = torch.zeros(3).share_memory_()
-    assert mp.spawn(fill, args=(x,), nprocs=3) is None and x.tolist() == [1, 2, 3]
+    assert mp.spawn(fill, args=(x,), nprocs=3) is None
+    assert x.tolist() == [1, 2, 3]
     context = mp.spawn(fill, args=(x,), nprocs=2, join=False)
-    assert isinstance(context, mp.ProcessContext) and len(context.pids()) == 2
+    assert isinstance(context, mp.ProcessContext)
+    assert len(context.pids()) == 2
     while not context.join(timeout=30):
         pass
 
@@ -250,10 +247,13 @@ def test_a_process_that_fails_ends_the_others(what, kind, message):
     start = time.monotonic()
     with pytest.raises(kind, match=message) as caught:
         mp.start_processes(fail, args=(what,), nprocs=2, start_method="fork")
-    assert time.monotonic() - start < 20 and caught.value.error_index == 1 and caught.value.pid > 0
+    assert time.monotonic() - start < 120
+    assert caught.value.error_index == 1
+    assert caught.value.pid > 0
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     if what == "kill":
-        assert caught.value.signal_name == "SIGTERM" and caught.value.exit_code == -signal.SIGTERM
+        assert caught.value.signal_name == "SIGTERM"
+        assert caught.value.exit_code == -signal.SIGTERM
 
 
 def test_under_taper_run(tmp_path):

@@ -33,7 +33,8 @@ def values(dtype, count, seed):
 
 
 def same(got, expected):
-    assert got.dtype == expected.dtype and got.shape == expected.shape
+    assert got.dtype == expected.dtype
+    assert got.shape == expected.shape
     a, b = (x.double() for x in (got, expected))
     assert ((a == b) & (torch.signbit(a) == torch.signbit(b)) | (a.isnan() & b.isnan())).all()
 

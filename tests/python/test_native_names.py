@@ -19,9 +19,8 @@ def test_losses_take_numbers_for_reductions():
     )
     scores = torch.randn(6, 2, 4).log_softmax(2)
     arguments = scores, torch.tensor([[1, 2], [3, 1]]), [6, 6], [2, 2]
-    assert torch.equal(torch.ctc_loss(*arguments, 0, 2), F.ctc_loss(*arguments, reduction="sum")) and torch.ctc_loss(
-        *arguments
-    ).shape == (2,)
+    assert torch.equal(torch.ctc_loss(*arguments, 0, 2), F.ctc_loss(*arguments, reduction="sum"))
+    assert torch.ctc_loss(*arguments).shape == (2,)
     assert torch.equal(torch.poisson_nll_loss(A, B, True, False, 1e-8, 1), F.poisson_nll_loss(A, B))
     assert torch.equal(
         torch.triplet_margin_loss(A[None], B[None], -A[None], reduction=1),
@@ -33,7 +32,8 @@ def test_layers_by_position():
     table, at = torch.arange(6.0).view(3, 2), torch.tensor([2, 0])
     assert torch.embedding(table, at).tolist() == [[4, 5], [0, 1]]
     bags = torch.embedding_bag(table, at, torch.tensor([0, 1]))
-    assert len(bags) == 4 and bags[0].tolist() == [[4, 5], [0, 1]]
+    assert len(bags) == 4
+    assert bags[0].tolist() == [[4, 5], [0, 1]]
     images = torch.randn(2, 3, 4)
     assert torch.equal(
         torch.batch_norm(images, None, None, None, None, True, 0.1, 1e-5, False),
@@ -44,7 +44,8 @@ def test_layers_by_position():
     )
     assert torch.adaptive_max_pool1d(images, 2)[1].shape == (2, 3, 2)
     kept, mask = torch.native_dropout(torch.ones(100), 0.5, True)
-    assert set(kept.tolist()) == {0.0, 2.0} and torch.equal(kept > 0, mask)
+    assert set(kept.tolist()) == {0.0, 2.0}
+    assert torch.equal(kept > 0, mask)
     assert torch.empty_permuted((2, 3), (1, 0)).stride() == (1, 2)
 
 
@@ -60,7 +61,8 @@ def test_gradients_of_convolutions():
 def test_control_flow_and_sizes():
     assert torch.cond(torch.tensor(False), lambda x: x + 1, lambda x: x - 1, (A,)).tolist() == [-2, -0.5, 1]
     count, value = torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), torch.ones(1)))
-    assert count.item() == 3 and value.item() == 8
+    assert count.item() == 3
+    assert value.item() == 8
     assert (
         torch.sym_int(3.5),
         torch.sym_max(1, 2.5),
@@ -74,7 +76,8 @@ def test_control_flow_and_sizes():
 
 def test_small_differences():
     leaf, wide = torch.zeros(3, requires_grad=True), torch.ones(2, 3)
-    assert torch.broadcast_tensors(leaf, torch.ones(3))[0] is leaf and torch.broadcast_tensors(leaf, wide)[1] is wide
+    assert torch.broadcast_tensors(leaf, torch.ones(3))[0] is leaf
+    assert torch.broadcast_tensors(leaf, wide)[1] is wide
     torch.distributions.Normal(leaf, torch.ones(3)).rsample().sum().backward()
     assert leaf.grad.tolist() == [1, 1, 1]
     assert (
@@ -83,6 +86,5 @@ def test_small_differences():
     )
     with pytest.raises(RuntimeError, match="Invalid number of data points \\(0\\) specified"):
         torch.fft.fft(torch.ones(3), n=0)
-    assert torch.full((2,), 3.0, dtype=torch.float64).float_power_(2).tolist() == [9, 9] and torch.ones(1).polygamma_(
-        1
-    ).item() == pytest.approx(1.6449, abs=1e-4)
+    assert torch.full((2,), 3.0, dtype=torch.float64).float_power_(2).tolist() == [9, 9]
+    assert torch.ones(1).polygamma_(1).item() == pytest.approx(1.6449, abs=1e-4)

@@ -13,20 +13,20 @@ def pair(request):
 
 
 def test_parts(pair):
-    assert (
-        pair.is_nested
-        and not A.is_nested
-        and pair.size(0) == 2
-        and pair.size(2) == 2
-        and pair.dim() == 3
-        and pair.numel() == 10
-    )
-    assert [t.tolist() for t in pair.unbind()] == [A.tolist(), B.tolist()] and pair[1].shape == (3, 2)
+    assert pair.is_nested
+    assert not A.is_nested
+    assert pair.size(0) == 2
+    assert pair.size(2) == 2
+    assert pair.dim() == 3
+    assert pair.numel() == 10
+    assert [t.tolist() for t in pair.unbind()] == [A.tolist(), B.tolist()]
+    assert pair[1].shape == (3, 2)
     assert torch.nested.to_padded_tensor(pair, -1.0)[0].tolist() == [
         [1, 2],
         [3, 4],
         [-1, -1],
-    ] and pair.to_padded_tensor(0.0).shape == (2, 3, 2)
+    ]
+    assert pair.to_padded_tensor(0.0).shape == (2, 3, 2)
     if pair.layout is torch.strided:
         with pytest.raises(RuntimeError, match="Given dimension 1 is irregular and does not have a size"):
             pair.size(1)
@@ -44,14 +44,11 @@ def test_texts():
 
 
 def test_operators(pair):
-    assert (
-        (pair * 2 + pair).unbind()[0].tolist() == (3 * A).tolist()
-        and F.relu(-pair).unbind()[1].sum().item() == 0
-        and pair.double().dtype == torch.float64
-    )
-    assert torch.equal(F.linear(pair, torch.ones(3, 2)).unbind()[1], F.linear(B, torch.ones(3, 2))) and torch.equal(
-        pair.softmax(-1).unbind()[1], B.softmax(-1)
-    )
+    assert (pair * 2 + pair).unbind()[0].tolist() == (3 * A).tolist()
+    assert F.relu(-pair).unbind()[1].sum().item() == 0
+    assert pair.double().dtype == torch.float64
+    assert torch.equal(F.linear(pair, torch.ones(3, 2)).unbind()[1], F.linear(B, torch.ones(3, 2)))
+    assert torch.equal(pair.softmax(-1).unbind()[1], B.softmax(-1))
     layer = torch.nn.Linear(2, 3)
     assert torch.allclose(layer(pair).unbind()[0], layer(A))
     assert pair.sum(-1, keepdim=True).unbind()[0].tolist() == [[3], [7]]
@@ -64,12 +61,15 @@ def test_operators(pair):
 def test_jagged_sums_and_gradients():
     x = A.clone().requires_grad_()
     made = torch.nested.as_nested_tensor([x, B], layout=torch.jagged)
-    assert made.sum(dim=1).tolist() == [[4, 6], [21, 24]] and made.mean(dim=1).tolist() == [[2, 3], [7, 8]]
+    assert made.sum(dim=1).tolist() == [[4, 6], [21, 24]]
+    assert made.mean(dim=1).tolist() == [[2, 3], [7, 8]]
     (made * 2).values().sum().backward()
-    assert x.grad.tolist() == [[2, 2], [2, 2]] and made.offsets().tolist() == [0, 2, 5]
+    assert x.grad.tolist() == [[2, 2], [2, 2]]
+    assert made.offsets().tolist() == [0, 2, 5]
     leaf = torch.nested.nested_tensor([A, B], layout=torch.jagged, requires_grad=True)
     (leaf.to_padded_tensor(0.0) ** 2).sum().backward()
-    assert leaf.grad.is_nested and leaf.grad.values()[0].tolist() == [2, 4]
+    assert leaf.grad.is_nested
+    assert leaf.grad.values()[0].tolist() == [2, 4]
     assert torch.nested.nested_tensor_from_jagged(torch.ones(5, 2), torch.tensor([0, 2, 5])).unbind()[1].shape == (3, 2)
 
 
@@ -77,24 +77,25 @@ def test_jagged_sums_and_gradients():
 def test_parts_of_any_sizes():
     c, d = torch.arange(6.0).view(2, 3), torch.arange(20.0).view(4, 5)
     both = torch.nested.nested_tensor([c, d])
-    assert (
-        both.dim() == 3
-        and both.numel() == 26
-        and both.size(0) == 2
-        and both.is_contiguous()
-        and torch.equal(both[1], d)
-    )
+    assert both.dim() == 3
+    assert both.numel() == 26
+    assert both.size(0) == 2
+    assert both.is_contiguous()
+    assert torch.equal(both[1], d)
     padded = both.to_padded_tensor(-1.0)
-    assert padded.shape == (2, 4, 5) and padded[0, 1].tolist() == [3, 4, 5, -1, -1] and torch.equal(padded[1], d)
+    assert padded.shape == (2, 4, 5)
+    assert padded[0, 1].tolist() == [3, 4, 5, -1, -1]
+    assert torch.equal(padded[1], d)
     turned = both.transpose(1, 2)
-    assert torch.equal(turned[0], c.t()) and not turned.is_contiguous() and torch.equal(turned.contiguous()[1], d.t())
-    assert (
-        torch.equal((both + both)[1], 2 * d)
-        and torch.equal(torch.bmm(both, turned)[0], c @ c.t())
-        and torch.equal(both.softmax(-1)[0], c.softmax(-1))
-    )
+    assert torch.equal(turned[0], c.t())
+    assert not turned.is_contiguous()
+    assert torch.equal(turned.contiguous()[1], d.t())
+    assert torch.equal((both + both)[1], 2 * d)
+    assert torch.equal(torch.bmm(both, turned)[0], c @ c.t())
+    assert torch.equal(both.softmax(-1)[0], c.softmax(-1))
     pieces = torch.nested.nested_tensor([torch.arange(8.0).view(2, 4), torch.ones(1, 4)]).chunk(2, -1)
-    assert pieces[1][0].tolist() == [[2, 3], [6, 7]] and repr(torch.nested.nested_tensor([])) == "nested_tensor([\n\n])"
+    assert pieces[1][0].tolist() == [[2, 3], [6, 7]]
+    assert repr(torch.nested.nested_tensor([])) == "nested_tensor([\n\n])"
     for call, kind, text in [
         (both.size, RuntimeError, "doesn't support sizes"),
         (lambda: both.size(1), RuntimeError, "dimension 1 is irregular"),
@@ -129,22 +130,24 @@ def test_strided_gradients_and_files():
     )
     leaf = torch.nested.nested_tensor([c, d], requires_grad=True)
     (leaf * leaf).to_padded_tensor(0.0).sum().backward()
-    assert leaf.grad.is_nested and torch.equal(leaf.grad[0], 2 * c)
+    assert leaf.grad.is_nested
+    assert torch.equal(leaf.grad[0], 2 * c)
     file = io.BytesIO()
     torch.save(leaf.transpose(1, 2), file)
     file.seek(0)
     read = torch.load(file)
-    assert torch.equal(read[1], d.t()) and not read.is_contiguous() and read.requires_grad
+    assert torch.equal(read[1], d.t())
+    assert not read.is_contiguous()
+    assert read.requires_grad
 
 
 def test_jagged_extremes():
     made = torch.nested.nested_tensor([torch.arange(0, n) for n in (10, 20)], layout=torch.jagged)
-    assert (
-        made.max(dim=1).values.tolist() == [9, 19]
-        and made.amin(dim=1).tolist() == [0, 0]
-        and made.argmax(dim=1).tolist() == [9, 19]
-    )
-    assert made.shape == made.clone().shape and torch.nested.narrow(
+    assert made.max(dim=1).values.tolist() == [9, 19]
+    assert made.amin(dim=1).tolist() == [0, 0]
+    assert made.argmax(dim=1).tolist() == [9, 19]
+    assert made.shape == made.clone().shape
+    assert torch.nested.narrow(
         torch.arange(8).view(2, 4), 1, 1, torch.tensor([2, 3]), layout=torch.jagged
     ).values().tolist() == [1, 2, 5, 6, 7]
     assert torch.nested.masked_select(
@@ -155,22 +158,19 @@ def test_jagged_extremes():
 def test_jagged_ones_turned_and_with_gaps():
     made = torch.nested.nested_tensor([A, B], layout=torch.jagged)
     turned = made.transpose(1, 2)
-    assert (
-        not turned.is_contiguous()
-        and torch.equal(turned.unbind()[1], B.t())
-        and torch.equal(torch.sin(turned).unbind()[0], A.sin().t())
-    )
+    assert not turned.is_contiguous()
+    assert torch.equal(turned.unbind()[1], B.t())
+    assert torch.equal(torch.sin(turned).unbind()[0], A.sin().t())
     gaps = torch.nested.nested_tensor_from_jagged(torch.cat([A, B]), torch.tensor([0, 2, 5]), torch.tensor([1, 2]))
     assert [t.tolist() for t in gaps.unbind()] == [
         A[:1].tolist(),
         B[:2].tolist(),
-    ] and gaps.contiguous().offsets().tolist() == [0, 1, 3]
-    assert gaps.sum(dim=1).tolist() == [[1, 2], [12, 14]] and torch.equal(
-        torch.special.i0e(gaps).unbind()[1], torch.special.i0e(B[:2])
-    )
+    ]
+    assert gaps.contiguous().offsets().tolist() == [0, 1, 3]
+    assert gaps.sum(dim=1).tolist() == [[1, 2], [12, 14]]
+    assert torch.equal(torch.special.i0e(gaps).unbind()[1], torch.special.i0e(B[:2]))
     assert torch.nested.as_nested_tensor([A.t(), B.t()], layout=torch.jagged).shape[1] == 2
     dense = torch.arange(4.0).view(2, 1, 2)
-    assert torch.equal((made + dense).unbind()[1], B + dense[1]) and torch.equal(
-        (dense[:1] * made).unbind()[0], A * dense[0]
-    )
+    assert torch.equal((made + dense).unbind()[1], B + dense[1])
+    assert torch.equal((dense[:1] * made).unbind()[0], A * dense[0])
     assert torch.equal((gaps + gaps.contiguous()).unbind()[1], 2 * B[:2])

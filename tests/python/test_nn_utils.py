@@ -22,7 +22,8 @@ def with_gradients(*values):
 def test_clipping_by_norm(order, norm):
     parameters = with_gradients([1.0, -2.0], [3.0, -4.0]) + [nn.Parameter(torch.zeros(1))]
     total = utils.clip_grad_norm_(parameters, 1.0, order)
-    assert total.shape == () and math.isclose(total.item(), norm, rel_tol=1e-5)
+    assert total.shape == ()
+    assert math.isclose(total.item(), norm, rel_tol=1e-5)
     assert torch.allclose(parameters[1].grad, torch.tensor([3.0, -4.0]) / (norm + 1e-6))
     assert torch.allclose(utils.get_total_norm([p.grad for p in parameters[:2]], order), torch.tensor(1.0))
     before = parameters[0].grad.clone()
@@ -44,11 +45,13 @@ def test_norms_that_are_not_finite():
     with pytest.raises(RuntimeError, match="The total norm of order 2.0 for gradients from `parameters` is non-finite"):
         utils.clip_grad_norm_(parameters, 1.0, error_if_nonfinite=True)
     assert parameters[0].grad[0] == 1
-    assert utils.clip_grad_norm_(parameters, 1.0).isnan() and parameters[0].grad.isnan().all()
+    assert utils.clip_grad_norm_(parameters, 1.0).isnan()
+    assert parameters[0].grad.isnan().all()
 
 
 def test_clipping_without_gradients():
-    assert utils.clip_grad_norm_([], 1.0) == 0 and utils.clip_grad_norm_([nn.Parameter(torch.ones(1))], 1.0) == 0
+    assert utils.clip_grad_norm_([], 1.0) == 0
+    assert utils.clip_grad_norm_([nn.Parameter(torch.ones(1))], 1.0) == 0
     with pytest.warns(UserWarning, match="empty generator"):
         utils.clip_grad_norm_((p for p in []), 1.0)
     with pytest.warns(FutureWarning, match="deprecated"):
@@ -77,13 +80,13 @@ def test_clipping_counts_as_a_write():
 def test_parameters_as_a_vector():
     layer = nn.Linear(3, 2)
     vector = utils.parameters_to_vector(layer.parameters())
-    assert vector.shape == (8,) and vector.requires_grad and torch.equal(vector[:6].view(2, 3), layer.weight)
+    assert vector.shape == (8,)
+    assert vector.requires_grad
+    assert torch.equal(vector[:6].view(2, 3), layer.weight)
     utils.vector_to_parameters(torch.arange(8.0), layer.parameters())
-    assert (
-        torch.equal(layer.weight, torch.arange(6.0).view(2, 3))
-        and layer.bias.tolist() == [6, 7]
-        and layer.bias.requires_grad
-    )
+    assert torch.equal(layer.weight, torch.arange(6.0).view(2, 3))
+    assert layer.bias.tolist() == [6, 7]
+    assert layer.bias.requires_grad
     with pytest.raises(TypeError, match="expected torch.Tensor, but got: list"):
         utils.vector_to_parameters([1.0], layer.parameters())
 
@@ -98,7 +101,8 @@ def test_weight_norm_by_hooks():
     before = layer.weight.detach().clone()
     with pytest.warns(FutureWarning, match="deprecated in favor of"):
         utils.weight_norm(layer)
-    assert list(layer.state_dict()) == ["bias", "weight_g", "weight_v"] and layer.weight_g.shape == (3, 1)
+    assert list(layer.state_dict()) == ["bias", "weight_g", "weight_v"]
+    assert layer.weight_g.shape == (3, 1)
     assert torch.allclose(layer.weight, before, atol=1e-6)
     layer(torch.ones(2, 4)).sum().backward()
     assert torch.allclose(layer.weight_g.grad, torch.tensor([[-1.678], [1.424], [-1.417]]), atol=1e-3)
@@ -107,7 +111,8 @@ def test_weight_norm_by_hooks():
     with torch.no_grad():
         layer.weight_g.mul_(2)
     utils.remove_weight_norm(layer)
-    assert list(layer.state_dict()) == ["bias", "weight"] and torch.allclose(layer.weight, 2 * before, atol=1e-6)
+    assert list(layer.state_dict()) == ["bias", "weight"]
+    assert torch.allclose(layer.weight, 2 * before, atol=1e-6)
     with pytest.raises(ValueError, match="weight_norm of 'weight' not found in Linear"):
         utils.remove_weight_norm(layer)
 
@@ -117,16 +122,16 @@ def test_spectral_norm_by_hooks():
     assert list(layer.state_dict()) == ["bias", "weight_orig", "weight_u", "weight_v"]
     assert layer.state_dict()._metadata[""] == {"version": 1, "spectral_norm": {"weight.version": 1}}
     layer(torch.ones(1, 4)).sum().backward()
-    assert (
-        torch.isclose(torch.linalg.matrix_norm(layer.weight, 2), torch.tensor(1.0), atol=1e-4)
-        and layer.weight_orig.grad is not None
-    )
+    assert torch.isclose(torch.linalg.matrix_norm(layer.weight, 2), torch.tensor(1.0), atol=1e-4)
+    assert layer.weight_orig.grad is not None
     other = utils.spectral_norm(nn.Linear(4, 3))
     other.load_state_dict(layer.state_dict())
     assert torch.equal(other.eval()(torch.ones(1, 4)), layer.eval()(torch.ones(1, 4)))
     weight = layer.weight.detach().clone()
     utils.remove_spectral_norm(layer)
-    assert isinstance(layer.weight, nn.Parameter) and torch.equal(layer.weight, weight) and not layer._state_dict_hooks
+    assert isinstance(layer.weight, nn.Parameter)
+    assert torch.equal(layer.weight, weight)
+    assert not layer._state_dict_hooks
     with pytest.raises(ValueError, match="Expected n_power_iterations to be positive"):
         utils.spectral_norm(nn.Linear(4, 3), n_power_iterations=0)
 
@@ -142,9 +147,8 @@ def test_folding_batch_norm():
     x = torch.randn(5, 3)
     expected = nn.functional.batch_norm(layer(x), mean, var, scale, shift)
     weight, bias = utils.fuse_linear_bn_weights(layer.weight, layer.bias, mean, var, 1e-5, scale, shift)
-    assert isinstance(weight, nn.Parameter) and torch.allclose(
-        nn.functional.linear(x, weight, bias), expected, atol=1e-6
-    )
+    assert isinstance(weight, nn.Parameter)
+    assert torch.allclose(nn.functional.linear(x, weight, bias), expected, atol=1e-6)
     kernel, image = torch.randn(2, 3, 3, 3), torch.randn(1, 3, 5, 5)
     expected = nn.functional.batch_norm(nn.functional.conv2d(image, kernel), mean, var, scale, shift)
     weight, bias = utils.fuse_conv_bn_weights(kernel, None, mean, var, 1e-5, scale, shift)
@@ -155,7 +159,8 @@ def test_skipping_initialisation_leaves_the_random_stream_alone():
     torch.manual_seed(0)
     expected = torch.rand(1)
     torch.manual_seed(0)
-    assert utils.skip_init(nn.Linear, 2, 3).weight.shape == (3, 2) and torch.equal(torch.rand(1), expected)
+    assert utils.skip_init(nn.Linear, 2, 3).weight.shape == (3, 2)
+    assert torch.equal(torch.rand(1), expected)
     with pytest.raises(RuntimeError, match="must support a 'device' arg"):
         utils.skip_init(nn.Sequential)
 
@@ -173,8 +178,15 @@ def test_the_old_functional_call():
 
 def test_packed_sequences_convert():
     packed = utils.rnn.pack_sequence([torch.ones(2), torch.ones(1)])
-    assert (
-        packed.long().data.dtype == torch.int64 and packed.byte().data.dtype == torch.uint8 and not packed.is_pinned()
-    )
+    assert packed.long().data.dtype == torch.int64
+    assert packed.byte().data.dtype == torch.uint8
+    assert not packed.is_pinned()
     with pytest.raises(RuntimeError, match="received an empty list of sequences"):
         utils.rnn.pad_sequence([])
+
+
+def test_a_star_brings_what_pytorchs_brings():
+    names = {}
+    exec("from taper.nn.utils import *", names)
+    assert {"parametrizations", "parametrize", "stateless", "fuse_conv_bn_eval", "skip_init"} <= set(names)
+    assert names["parametrizations"].weight_norm and not {"convert_parameters", "_LATER"} & set(names)

@@ -10,8 +10,12 @@ from taper.utils import mkldnn
 def test_a_tensor_in_onednns_layout():
     x = torch.randn(2, 3)
     y = x.to_mkldnn()
-    assert y.is_mkldnn and y.layout is torch._mkldnn and "layout=torch._mkldnn" in repr(y) and not x.is_mkldnn
-    assert torch.equal(torch.relu(y).to_dense(), x.relu()) and torch.relu(y).is_mkldnn
+    assert y.is_mkldnn
+    assert y.layout is torch._mkldnn
+    assert "layout=torch._mkldnn" in repr(y)
+    assert not x.is_mkldnn
+    assert torch.equal(torch.relu(y).to_dense(), x.relu())
+    assert torch.relu(y).is_mkldnn
     assert x.to_mkldnn(torch.bfloat16).to_dense(torch.float32).dtype is torch.float32
     for call, words in (
         (lambda: y.data_ptr(), "doesn't have storage"),
@@ -33,11 +37,9 @@ def test_a_module_for_inference():
     net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()).eval()
     x = torch.randn(1, 3, 5, 5)
     fast = mkldnn.to_mkldnn(net)
-    assert (
-        fast(x.to_mkldnn()).is_mkldnn
-        and torch.allclose(fast(x.to_mkldnn()).to_dense(), net(x))
-        and torch.allclose(fast(x), net(x))
-    )
+    assert fast(x.to_mkldnn()).is_mkldnn
+    assert torch.allclose(fast(x.to_mkldnn()).to_dense(), net(x))
+    assert torch.allclose(fast(x), net(x))
 
 
 def test_names_of_convolutions():
@@ -47,10 +49,9 @@ def test_names_of_convolutions():
         return _select_conv_backend(x, w, None, stride, (0, 0), dilation, transposed, (0, 0), groups)
 
     x, w = torch.ones(2, 3, 8, 8), torch.ones(4, 3, 3, 3)
-    assert name(x, w) is _ConvBackend.Mkldnn and name(x.double(), w) is _ConvBackend.Slow2d
-    assert (
-        name(x.double(), w, dilation=(2, 2)) is _ConvBackend.SlowDilated2d
-        and name(torch.ones(0, 3, 8, 8), w) is _ConvBackend.Empty
-    )
+    assert name(x, w) is _ConvBackend.Mkldnn
+    assert name(x.double(), w) is _ConvBackend.Slow2d
+    assert name(x.double(), w, dilation=(2, 2)) is _ConvBackend.SlowDilated2d
+    assert name(torch.ones(0, 3, 8, 8), w) is _ConvBackend.Empty
     with torch.backends.mkldnn.flags(enabled=False):
         assert name(x, w) is _ConvBackend.Slow2d

@@ -16,7 +16,7 @@ OTHER_MEANINGS = {
     "python/ext/autograd.c": {"gradient"},  # an argument of backward()
     "python/ext/convert.c": {"copy"},  # an argument of to()
     "python/ext/operator.c": {"bool", "int", "float", "view"},  # types of arguments; a kind of operator
-    "python/ext/proven.c": {"copy"},  # a module of Python's library
+    "python/ext/proven_functions.c": {"copy"},  # a module of Python's library
     "python/ext/settings.c": {"to"},  # an argument of can_cast()
     "python/ext/types.c": {
         "half",

@@ -84,7 +84,8 @@ def test_the_trajectory_is_pytorchs(name, case):
         for entry in entries:
             near(got["state"][key][entry], entries[entry], limit)
     groups = json.loads(json.dumps(optimiser.state_dict()["param_groups"]))
-    assert groups == wanted["groups"] and [list(g) for g in groups] == [list(g) for g in wanted["groups"]]
+    assert groups == wanted["groups"]
+    assert [list(g) for g in groups] == [list(g) for g in wanted["groups"]]
 
 
 @pytest.mark.parametrize("dtype,limit", [("float32", 2e-4), ("bfloat16", 0.15), ("float16", 0.05)])
@@ -239,9 +240,8 @@ def test_signatures():
         "differentiable=False, fused=None, decoupled_weight_decay=False)"
     )
     assert "decoupled_weight_decay" not in inspect.signature(torch.optim.AdamW.__init__).parameters
-    assert torch.optim.AdamW([leaf(2)]).defaults["decoupled_weight_decay"] is True and issubclass(
-        torch.optim.AdamW, torch.optim.Adam
-    )
+    assert torch.optim.AdamW([leaf(2)]).defaults["decoupled_weight_decay"] is True
+    assert issubclass(torch.optim.AdamW, torch.optim.Adam)
     torch.optim.SGD([leaf(2)], 0.1, 0.9, 0, 1e-4, True)
     for accepted in (
         dict(foreach=True),
@@ -302,13 +302,12 @@ def test_groups():
     a, b, c = leaf(2), leaf(3), leaf(1)
     groups = [{"params": [a]}, {"params": b, "lr": 3}]
     optimiser = torch.optim.SGD(groups, lr=0.5)
-    assert (
-        optimiser.param_groups[0] is groups[0]
-        and optimiser.param_groups[1]["params"] == [b]
-        and optimiser.param_groups[1]["lr"] == 3
-    )
+    assert optimiser.param_groups[0] is groups[0]
+    assert optimiser.param_groups[1]["params"] == [b]
+    assert optimiser.param_groups[1]["lr"] == 3
     optimiser.add_param_group({"params": (p for p in [c]), "momentum": 0.5})
-    assert optimiser.param_groups[2]["momentum"] == 0.5 and optimiser.param_groups[2]["lr"] == 0.5
+    assert optimiser.param_groups[2]["momentum"] == 0.5
+    assert optimiser.param_groups[2]["lr"] == 0.5
     with pytest.raises(ValueError, match="some parameters appear in more than one parameter group"):
         optimiser.add_param_group({"params": [a]})
     with pytest.raises(TypeError, match="param_group must be a dict, but got <class 'list'>"):
@@ -320,7 +319,9 @@ def test_groups():
     for p in (a, b, c):
         p.grad = torch.ones_like(p)
     optimiser.step()
-    assert a.tolist() == [0.5, 0.5] and b.tolist() == [-2.0] * 3 and c.tolist() == [0.5]
+    assert a.tolist() == [0.5, 0.5]
+    assert b.tolist() == [-2.0] * 3
+    assert c.tolist() == [0.5]
 
 
 def test_named_parameters():
@@ -330,13 +331,15 @@ def test_named_parameters():
     assert list(optimiser.state_dict()["param_groups"][0])[0] == "param_names"
     plain = torch.optim.SGD(model.parameters(), lr=2)
     optimiser.load_state_dict(plain.state_dict())
-    assert optimiser.param_groups[0]["param_names"] == ["weight", "bias"] and optimiser.param_groups[0]["lr"] == 2
+    assert optimiser.param_groups[0]["param_names"] == ["weight", "bias"]
+    assert optimiser.param_groups[0]["lr"] == 2
 
 
 def test_adagrad_has_state_from_the_start():
     p = leaf(2)
     state = torch.optim.Adagrad([p], initial_accumulator_value=0.5).state[p]
-    assert state["step"].item() == 0 and state["sum"].tolist() == [0.5, 0.5]
+    assert state["step"].item() == 0
+    assert state["sum"].tolist() == [0.5, 0.5]
 
 
 def test_sparse_adam_wants_sparse_gradients():
@@ -361,7 +364,8 @@ def test_closure_and_gradients():
 
     with torch.no_grad():
         loss = optimiser.step(closure)
-    assert loss.item() == 3 and torch.allclose(p, torch.full((3,), 0.8))
+    assert loss.item() == 3
+    assert torch.allclose(p, torch.full((3,), 0.8))
     optimiser.zero_grad(set_to_none=False)
     assert p.grad.tolist() == [0, 0, 0]
     optimiser.zero_grad()
@@ -433,11 +437,14 @@ def test_a_users_own_optimiser():
     optimiser.register_step_post_hook(lambda *a: calls.append(1))
     (p * torch.tensor([1.0, -3.0])).sum().backward()
     optimiser.step()
-    assert p.tolist() == [0.75, 1.25] and calls == [1]
+    assert p.tolist() == [0.75, 1.25]
+    assert calls == [1]
     other = Signs([leaf(2)], lr=1)
     other.load_state_dict(copy.deepcopy(optimiser.state_dict()))
     (entries,) = other.state.values()
-    assert entries["count"] == 1 and entries["average"].tolist() == [1, -3] and other.param_groups[0]["lr"] == 0.25
+    assert entries["count"] == 1
+    assert entries["average"].tolist() == [1, -3]
+    assert other.param_groups[0]["lr"] == 0.25
     with pytest.raises(NotImplementedError):
         torch.optim.Optimizer([leaf(1)], {"lr": 1}).step()
 
@@ -523,7 +530,8 @@ def test_lbfgs_errors():
 
     with pytest.raises(KeyError, match="third"):
         optimiser.step(closure)
-    assert p.tolist() == before and "d" not in optimiser.state[p]
+    assert p.tolist() == before
+    assert "d" not in optimiser.state[p]
 
 
 # ---- State ----
@@ -599,7 +607,8 @@ def test_loaded_state_is_converted_and_old_steps_are_numbers():
     second.load_state_dict(saved)
     assert second.state[q]["exp_avg"].dtype == torch.bfloat16
     second.step()
-    assert second.state[q]["step"].item() == 6 and second.state[q]["step"].dtype == torch.float32
+    assert second.state[q]["step"].item() == 6
+    assert second.state[q]["step"].dtype == torch.float32
 
 
 def test_state_dict_hooks():
@@ -623,9 +632,9 @@ def test_copies():
     optimiser.step()
     twin = copy.deepcopy(optimiser)
     (q,) = twin.param_groups[0]["params"]
-    assert (
-        q is not p and torch.equal(q, p) and twin.state[q]["exp_avg"].tolist() == optimiser.state[p]["exp_avg"].tolist()
-    )
+    assert q is not p
+    assert torch.equal(q, p)
+    assert twin.state[q]["exp_avg"].tolist() == optimiser.state[p]["exp_avg"].tolist()
     q.grad = torch.ones(2)
     twin.step()
     optimiser.step()
@@ -641,7 +650,8 @@ def test_broken_state_is_refused_and_nothing_changes():
     before = p.detach().clone()
     with pytest.raises(RuntimeError, match="state 'exp_avg_sq': expected the parameter's shape"):
         optimiser.step()
-    assert torch.equal(p.detach(), before) and optimiser.state[p]["step"].item() == 1
+    assert torch.equal(p.detach(), before)
+    assert optimiser.state[p]["step"].item() == 1
 
 
 def test_every_optimiser_of_pytorch_is_there():

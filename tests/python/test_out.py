@@ -21,7 +21,9 @@ def test_creation_writes_into_views():
     torch.arange(0, 4, out=y.narrow(1, 1, 2))
     assert y.tolist() == [[0, 0, 1], [0, 2, 3]]
     z = torch.zeros(3, 2).t()
-    assert torch.linspace(0, 5, 6, out=z) is z and z.tolist() == [[0, 1, 2], [3, 4, 5]] and z.stride() == (1, 2)
+    assert torch.linspace(0, 5, 6, out=z) is z
+    assert z.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert z.stride() == (1, 2)
     torch.logspace(0, 3, 4, base=2, out=y.narrow(1, 0, 2))
     assert y.tolist() == [[1, 2, 1], [4, 8, 3]]
     torch.range(1, 4, out=y.narrow(1, 1, 2))

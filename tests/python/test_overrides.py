@@ -36,7 +36,8 @@ def test_operators_are_named_as_pytorch_names_them(expression, name, kinds):
     x = torch.full((2, 2), 3.0).as_subclass(Logged)
     Logged.calls.clear()
     result = eval(expression, {"x": x, "torch": torch})
-    assert Logged.calls[0] == (name, kinds) and type(result) is Logged
+    assert Logged.calls[0] == (name, kinds)
+    assert type(result) is Logged
     plain = eval(expression, {"x": torch.full((2, 2), 3.0), "torch": torch})
     assert torch.equal(result.as_subclass(torch.Tensor), plain)
 
@@ -50,7 +51,8 @@ def test_the_function_is_the_tensors_method():
             seen.append(func)
             return 7
 
-    assert torch.ones(2).as_subclass(Table) + 1 == 7 and seen == [torch.Tensor.add]
+    assert torch.ones(2).as_subclass(Table) + 1 == 7
+    assert seen == [torch.Tensor.add]
 
 
 # ---- Modes ----
@@ -83,7 +85,8 @@ def test_modes_inside_modes_and_what_they_change():
 
     with Noting() as outer, Wide():
         assert torch.zeros(2).dtype == torch.float64
-    assert outer.seen == ["zeros"] and torch.zeros(2).dtype == torch.float32
+    assert outer.seen == ["zeros"]
+    assert torch.zeros(2).dtype == torch.float32
 
 
 def test_a_mode_that_fails_or_declines_is_left_whole():
@@ -129,7 +132,8 @@ def test_detach_asks_and_keeps_the_type():
                 return func(*args, **(kwargs or {}))
 
     assert type(torch.ones(2).as_subclass(Marked).detach()) is Marked
-    assert type(torch.ones(2).as_subclass(Logged).detach()) is torch.Tensor and Logged.seen == ["detach"]
+    assert type(torch.ones(2).as_subclass(Logged).detach()) is torch.Tensor
+    assert Logged.seen == ["detach"]
 
 
 def test_which_functions_may_be_overridden():
@@ -138,11 +142,12 @@ def test_which_functions_may_be_overridden():
         torch.overrides.get_ignored_functions(),
         torch.overrides.get_testing_overrides(),
     )
-    assert (
-        torch.add in seen[torch]
-        and torch.nn.functional.linear in seen[torch.nn.functional]
-        and torch.Tensor.add in seen[torch.Tensor]
-    )
-    assert torch.zeros in ignored and torch.tensor in ignored and torch.add not in ignored
-    assert testing[torch.add](1, 2) == -1 and torch.zeros not in testing
+    assert torch.add in seen[torch]
+    assert torch.nn.functional.linear in seen[torch.nn.functional]
+    assert torch.Tensor.add in seen[torch.Tensor]
+    assert torch.zeros in ignored
+    assert torch.tensor in ignored
+    assert torch.add not in ignored
+    assert testing[torch.add](1, 2) == -1
+    assert torch.zeros not in testing
     assert torch.DisableTorchFunctionSubclass is torch._C.DisableTorchFunctionSubclass

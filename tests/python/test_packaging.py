@@ -108,9 +108,8 @@ def test_a_missing_module_is_told(script, machine, tmp_path):
             text=True,
             timeout=100,
         )
-        assert re.search(r"^WARNING: module load .*taper failed", done.stderr, re.M) and "is unknown" in done.stderr, (
-            done.stderr
-        )
+        assert re.search(r"^WARNING: module load .*taper failed", done.stderr, re.M), done.stderr
+        assert "is unknown" in done.stderr, done.stderr
         return done
 
     (tmp_path / "bin" / "taper").write_text("#!/bin/sh\nexit 0\n")  # the ranks have their own tests
@@ -118,7 +117,37 @@ def test_a_missing_module_is_told(script, machine, tmp_path):
     (tmp_path / "bin" / "taper").unlink()
     if shutil.which("taper", path=machine["PATH"]) is None:
         done = tried()
-        assert done.returncode == 127 and "taper is not in PATH" in done.stderr
+        assert done.returncode == 127
+        assert "taper is not in PATH" in done.stderr
+
+
+def test_an_environment_takes_the_place_of_the_module(machine, tmp_path):
+    """What `pip install` made is named by VENV: the module is not asked for."""
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "activate").write_text(f'export PATH="{tmp_path / "bin"}:$PATH" ACTIVATED=1\n')
+    (tmp_path / "modules").write_text('module() { echo "asked for $*" >&2; }\n')
+    (tmp_path / "bin" / "taper").write_text('#!/bin/sh\necho "activated: $ACTIVATED"\n')
+    variables = dict(
+        BASH_ENV=str(tmp_path / "modules"),
+        PATH=machine["PATH"].partition(":")[2],
+        VENV=str(tmp_path / "env"),
+        SCRIPT="train.py",
+        SLURM_NTASKS="1",
+        SLURM_NTASKS_PER_NODE="1",
+        SLURM_CPUS_PER_TASK="1",
+    )
+    for script in SCRIPTS:
+        done = subprocess.run(
+            ["bash", str(script), "train.py"],
+            env={**machine, **variables},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert done.returncode == 0, (script, done.stderr)
+        assert "activated: 1" in done.stdout, (script, done.stderr)
+        assert "taper" not in "".join(line for line in done.stderr.splitlines() if line.startswith("asked for")), script
 
 
 def test_narval(machine, tmp_path):
@@ -131,16 +160,17 @@ def test_narval(machine, tmp_path):
         SLURM_CPUS_PER_TASK="12",
         SLURM_NTASKS_PER_NODE="4",
     )
-    assert ranks(lines, 4) == ["-"] * 4 and calls[-1][1] == {"--cpus-per-task": "12", "--cpu-bind": "cores"}
+    assert ranks(lines, 4) == ["-"] * 4
+    assert calls[-1][1] == {"--cpus-per-task": "12", "--cpu-bind": "cores"}
 
 
 def test_lumi(machine, tmp_path):
     lines, calls = submit("slurm/lumi-g.sh", machine, tmp_path, "train.py", SLURM_NTASKS="3", SLURM_NTASKS_PER_NODE="8")
     assert ranks(lines, 3) == ["0", "1", "2"]
     masks = [int(mask, 16) for mask in calls[-1][1]["--cpu-bind"].removeprefix("mask_cpu:").split(",")]
-    assert (
-        len(masks) == 8 and all(bin(mask).count("1") == 7 for mask in masks) and sum(masks) == 0xFEFEFEFEFEFEFEFE
-    )  # apart, and without each eighth core
+    assert len(masks) == 8
+    assert all(bin(mask).count("1") == 7 for mask in masks)
+    assert sum(masks) == 0xFEFEFEFEFEFEFEFE  # apart, and without each eighth core
     lines, calls = submit(
         "slurm/lumi-c.sh",
         machine,
@@ -155,7 +185,8 @@ def test_lumi(machine, tmp_path):
 
 def test_polaris(machine, tmp_path):
     lines, calls = submit("pbs/polaris.sh", machine, tmp_path, SCRIPT="train.py")
-    assert ranks(lines, 4) == ["3", "2", "1", "0"] and calls[-1][1] == {
+    assert ranks(lines, 4) == ["3", "2", "1", "0"]
+    assert calls[-1][1] == {
         "-n": "4",
         "--ppn": "4",
         "--depth": "8",
@@ -168,20 +199,21 @@ def test_polaris(machine, tmp_path):
 def test_aurora(machine, tmp_path):
     use_program("tiles", tmp_path)
     lines, calls = submit("pbs/aurora.sh", machine, tmp_path, SCRIPT="train.py")
-    assert sorted(int(line.split()[1]) for line in lines) == list(range(12)) and all(
-        line.split()[1] == line.split()[-1] for line in lines
-    )
+    assert sorted(int(line.split()[1]) for line in lines) == list(range(12))
+    assert all(line.split()[1] == line.split()[-1] for line in lines)
     cores = [
         core
         for part in calls[-1][1]["--cpu-bind"].removeprefix("verbose,list:").split(":")
         for core in range(int(part.split("-")[0]), int(part.split("-")[1]) + 1)
     ]
-    assert len(cores) == len(set(cores)) == 96 and not {0, 52} & set(cores)
+    assert len(cores) == len(set(cores)) == 96
+    assert not {0, 52} & set(cores)
 
 
 def test_theta(machine, tmp_path):
     lines, calls = submit("cobalt/theta.sh", machine, tmp_path, SCRIPT="train.py")
-    assert ranks(lines, 4) == ["-"] * 4 and calls[-1][1] == {
+    assert ranks(lines, 4) == ["-"] * 4
+    assert calls[-1][1] == {
         "-n": "4",
         "-N": "4",
         "-d": "32",
@@ -200,7 +232,8 @@ def test_a_launcher_per_node(machine, tmp_path):
     lines, _ = submit(
         "slurm/launch-per-node.sh", machine, tmp_path, "train.py", SLURM_NTASKS_PER_NODE="1", RANKS_PER_NODE="2"
     )
-    assert ranks(lines, 2) == ["-", "-"] and len(list(tmp_path.glob("logs-4711/*/attempt_0/*/stdout.log"))) == 2
+    assert ranks(lines, 2) == ["-", "-"]
+    assert len(list(tmp_path.glob("logs-4711/*/attempt_0/*/stdout.log"))) == 2
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
@@ -244,16 +277,16 @@ def test_one_gpu_per_rank(name, machine):
         return done.stdout.strip() if done.returncode == 0 else done.returncode
 
     assert [seen(rank) for rank in (0, 3, 5)] == ["0///", "3///", "1///"]
-    assert seen(1, "amd") == "/1//" and seen(1, "intel") == "///1" and seen(1, "other") == 2
+    assert seen(1, "amd") == "/1//"
+    assert seen(1, "intel") == "///1"
+    assert seen(1, "other") == 2
     assert (
         seen(1, "amd", CUDA_VISIBLE_DEVICES="0,1", HIP_VISIBLE_DEVICES="0,1") == "/1//"
     )  # HIP would choose again among the one that is left
-    assert (
-        seen(5, TAPER_RANKS_PER_GPU="2") == "2///"
-        and seen(0, TAPER_GPU_ORDER="reversed") == "3///"
-        and seen(2, TAPER_GPUS="0") == "///"
-        and seen(None) == 2
-    )
+    assert seen(5, TAPER_RANKS_PER_GPU="2") == "2///"
+    assert seen(0, TAPER_GPU_ORDER="reversed") == "3///"
+    assert seen(2, TAPER_GPUS="0") == "///"
+    assert seen(None) == 2
 
 
 SHOW_DEVICES = "echo $CUDA_VISIBLE_DEVICES/$ROCR_VISIBLE_DEVICES/$HIP_VISIBLE_DEVICES/$ZE_AFFINITY_MASK"
@@ -299,7 +332,8 @@ def test_recipes_name_this_version():
     import taper.version
 
     version = taper.version.taper
-    assert (HERE / f"modulefiles/taper/{version}.lua").exists() and (HERE / f"modulefiles/taper/{version}").exists()
+    assert (HERE / f"modulefiles/taper/{version}.lua").exists()
+    assert (HERE / f"modulefiles/taper/{version}").exists()
     recipes = [
         HERE / "spack/packages/taper/package.py",
         HERE / "conda/recipe.yaml",
@@ -312,9 +346,8 @@ def test_recipes_name_this_version():
             or "taper_ml-%(version)s" in path.read_text()
             or "taper_ml-${{ version }}" in path.read_text()
         ), path
-        assert version in path.read_text() and "0" * 64 in path.read_text(), (
-            path
-        )  # `make dist` puts the archive's checksum there
+        assert version in path.read_text(), path
+        assert "0" * 64 in path.read_text(), path  # `make dist` puts the archive's checksum there
 
 
 def test_a_release_is_tagged_when_all_is_there(tmp_path):
@@ -341,11 +374,14 @@ def test_a_release_is_tagged_when_all_is_there(tmp_path):
     changes.write_text(f"# Changes\n\n## {version} (2026-11-18)\n")
     run("git", "add", "--all")
     run("git", "commit", "--quiet", "--message", "all")
-    assert run("tools/release.sh", TAG="").returncode == 0 and run("git", "tag").stdout == ""
+    assert run("tools/release.sh", TAG="").returncode == 0
+    assert run("git", "tag").stdout == ""
     done = run("tools/release.sh", TAG="1")
-    assert done.returncode == 0 and run("git", "tag").stdout == f"v{version}\n", done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert run("git", "tag").stdout == f"v{version}\n", done.stdout + done.stderr
     done = run("tools/release.sh", TAG="1")
-    assert done.returncode == 1 and "is there already" in done.stdout
+    assert done.returncode == 1
+    assert "is there already" in done.stdout
 
 
 @pytest.mark.parametrize("path", sorted((HERE / "easybuild").glob("*.eb")), ids=lambda path: path.stem)
@@ -356,10 +392,10 @@ def test_easybuild_recipes(path):
     exec(compile(path.read_text(), str(path), "exec"), said)
     assert path.stem == f"{said['name']}-{said['version']}-{said['toolchain']['name']}-{said['toolchain']['version']}"
     needs = dict(said["builddependencies"] + said["dependencies"])
-    assert tuple(map(int, needs["scikit-build-core"].split(".")[:2])) >= (0, 10) and tuple(
-        map(int, needs["CMake"].split(".")[:2])
-    ) >= (3, 22)
-    assert "-DTAPER_BLAS=FlexiBLAS" in said["configopts"] and "PYTHONPATH" in said["modextrapaths"]
+    assert tuple(map(int, needs["scikit-build-core"].split(".")[:2])) >= (0, 10)
+    assert tuple(map(int, needs["CMake"].split(".")[:2])) >= (3, 22)
+    assert "-DTAPER_BLAS=FlexiBLAS" in said["configopts"]
+    assert "PYTHONPATH" in said["modextrapaths"]
 
 
 def test_module_files_set_the_same():
@@ -377,17 +413,18 @@ def test_containers_call_scripts_that_are_there():
     assert {path.stem for path in definitions} == {"taper", "nvidia", "rocm", "intel"}
     for path in definitions:
         called = re.findall(r"packaging/(apptainer/\w+)", re.sub(r"(?m)^#.*", "", path.read_text()))
-        assert sorted(called) == ["apptainer/build", "apptainer/runtime"] and all(
-            os.access(HERE / name, os.X_OK) for name in called
-        ), path
+        assert sorted(called) == ["apptainer/build", "apptainer/runtime"], path
+        assert all(os.access(HERE / name, os.X_OK) for name in called), path
 
 
 def test_the_archive_holds_all_files(tmp_path):
-    """What pyproject.toml keeps out of it is nobody's need: read as git reads such patterns."""
+    """What pyproject.toml keeps out of it is nobody's need: read as git reads such patterns. The build's folder is one."""
     root = HERE.parent
     if shutil.which("git") is None or not (root / ".git").exists():
         pytest.skip("not a clone")
-    excluded = json.loads(re.search(r"(?m)^sdist.exclude = (.*)", (root / "pyproject.toml").read_text())[1])
+    settings = (root / "pyproject.toml").read_text()
+    excluded = json.loads(re.search(r"(?m)^sdist.exclude = (.*)", settings)[1])
+    excluded.append(re.search(r'(?m)^build-dir = "(.*)"', settings)[1])
     files = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout
 
     def ignored(folder):

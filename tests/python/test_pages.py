@@ -24,6 +24,7 @@ ROOT = pathlib.Path(os.environ.get("TAPER_SOURCE_DIR", pathlib.Path(__file__).re
 BUILD = pathlib.Path(os.environ.get("TAPER_BUILD_DIR", ROOT / "build"))
 sys.path.insert(0, str(ROOT / "tools" / "site"))
 
+import headers  # noqa: E402
 import links  # noqa: E402
 
 PAGES = sorted(path for path in links.pages(ROOT) if path.startswith("docs/"))
@@ -97,6 +98,33 @@ def test_c_names_are_there():
     assert not sorted((page, name) for page, name in used if name not in known)
 
 
+def test_every_c_function_is_described():
+    """A function has a comment, stands beside one that has, or in a section whose text is of all in it."""
+    for path in sorted((ROOT / "include/taper").glob("*.h")):
+        for section in headers.read(path).sections:
+            for function in section.functions:
+                assert function.about() or section.text, f"{path.name}: {function.name} has no comment"
+
+
+def test_man_pages_keep_code_and_signatures():
+    header = headers.read(ROOT / "include/taper/nn.h")
+    page = headers.man(header.functions()[0], header, "1.0")
+    assert "one more reference" in page.split(".SH DESCRIPTION")[0].lower()
+    operator = headers.Function(
+        "tp_f", "tp_tensor *tp_f(tp_tensor *x)", "f(Tensor x) -> Tensor\nTwice x. Example:\n\n    y = f(x);"
+    )
+    header.sections[0].functions.append(operator)
+    page = headers.man(operator, header, "1.0")
+    assert "tp_f \\- Twice x\n" in page and ".nf\nf(Tensor x) \\-> Tensor\n.fi\n" in page
+    assert ".nf\n    y = f(x);\n.fi\n" in page
+
+
+def test_default_lists_are_shown_as_they_are_written():
+    options = [("tp_ints", "stride", "tp_ints_view(tp_ints_1_m2_, 2)", "")]
+    shown = headers.Function("tp_f", "int tp_f_with(int x, const tp_f_options *options)", "", options).call()
+    assert shown == "int tp_f(int x, .stride = TP_INTS(1, -2))"
+
+
 def test_every_variable_is_described():
     text = (ROOT / "docs" / "environment.md").read_text()
     sources = [
@@ -107,7 +135,8 @@ def test_every_variable_is_described():
     ]
     read = {name for path in sources for name in re.findall(r'"(TAPER_[A-Z_]+)"', path.read_text())}
     described = set(re.findall(r"`(TAPER_[A-Z_]+)`", text))
-    assert len(read) > 20 and read == described, read ^ described
+    assert len(read) > 20, read ^ described
+    assert read == described, read ^ described
 
 
 @pytest.mark.parametrize("page", with_blocks("python"))

@@ -33,16 +33,13 @@ class Product(nn.Module):
 def test_a_parametrised_weight():
     layer = nn.Linear(3, 3)
     assert parametrize.register_parametrization(layer, "weight", Symmetric()) is layer
-    assert (
-        list(layer.state_dict()) == ["bias", "parametrizations.weight.original"]
-        and type(layer).__name__ == "ParametrizedLinear"
-    )
-    assert (
-        parametrize.is_parametrized(layer)
-        and parametrize.is_parametrized(layer, "weight")
-        and not parametrize.is_parametrized(layer, "bias")
-    )
-    assert parametrize.type_before_parametrizations(layer) is nn.Linear and isinstance(layer, nn.Linear)
+    assert list(layer.state_dict()) == ["bias", "parametrizations.weight.original"]
+    assert type(layer).__name__ == "ParametrizedLinear"
+    assert parametrize.is_parametrized(layer)
+    assert parametrize.is_parametrized(layer, "weight")
+    assert not parametrize.is_parametrized(layer, "bias")
+    assert parametrize.type_before_parametrizations(layer) is nn.Linear
+    assert isinstance(layer, nn.Linear)
     assert torch.equal(layer.weight, layer.weight.T)
     layer(torch.ones(1, 3)).sum().backward()
     assert layer.parametrizations.weight.original.grad[1, 0] == 0
@@ -53,11 +50,9 @@ def test_a_parametrised_weight():
     with pytest.raises(RuntimeError, match="parametrization Exponential does not implement right_inverse"):
         layer.weight = torch.eye(3)
     parametrize.remove_parametrizations(layer, "weight")
-    assert (
-        type(layer) is nn.Linear
-        and isinstance(layer.weight, nn.Parameter)
-        and torch.equal(layer.weight, torch.eye(3).exp())
-    )
+    assert type(layer) is nn.Linear
+    assert isinstance(layer.weight, nn.Parameter)
+    assert torch.equal(layer.weight, torch.eye(3).exp())
 
 
 def test_leaving_what_it_was_computed_from():
@@ -90,17 +85,16 @@ def test_computed_once_when_cached():
     parametrize.register_parametrization(layer, "weight", Symmetric())
     with parametrize.cached():
         assert layer.weight is layer.weight
-    assert layer.weight is not layer.weight and not parametrize._cache
+    assert layer.weight is not layer.weight
+    assert not parametrize._cache
 
 
 def test_copies_and_refused_pickles():
     layer = nn.Linear(2, 2)
     parametrize.register_parametrization(layer, "weight", Symmetric())
     other = copy.deepcopy(layer)
-    assert (
-        torch.equal(other.weight, layer.weight)
-        and other.parametrizations.weight.original is not layer.parametrizations.weight.original
-    )
+    assert torch.equal(other.weight, layer.weight)
+    assert other.parametrizations.weight.original is not layer.parametrizations.weight.original
     with pytest.raises(RuntimeError, match="only supported through state_dict"):
         pickle.dumps(layer)
 
@@ -121,7 +115,8 @@ def test_what_is_refused(function, words):
     layer = nn.Linear(2, 2)
     with pytest.raises(ValueError, match=words):
         parametrize.register_parametrization(layer, "weight", Wrong())
-    assert type(layer) is nn.Linear and "weight" in layer._parameters
+    assert type(layer) is nn.Linear
+    assert "weight" in layer._parameters
     with pytest.raises(
         ValueError, match="does not have a parameter, a buffer, or a parametrized element with name 'zz'"
     ):

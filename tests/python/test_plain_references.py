@@ -57,7 +57,8 @@ def test_no_bags_at_all():
     table = torch.randn(5, 4, requires_grad=True)
     for offsets, last in ((torch.tensor([], dtype=torch.int64), False), (torch.tensor([0]), True)):
         out = F.embedding_bag(torch.tensor([1, 2]), table, offsets, include_last_offset=last, mode="sum")
-        assert out.shape == (0, 4) and torch.equal(torch.autograd.grad(out.sum(), table)[0], torch.zeros(5, 4))
+        assert out.shape == (0, 4)
+        assert torch.equal(torch.autograd.grad(out.sum(), table)[0], torch.zeros(5, 4))
 
 
 def test_bags_twice_differentiated():
@@ -122,11 +123,11 @@ def test_the_kth_smallest(dtype):
             assert torch.equal(got.values.nan_to_num(9), values[:, k - 1].nan_to_num(9))
             assert torch.equal(x.gather(1, got.indices[:, None])[:, 0].nan_to_num(9), got.values.nan_to_num(9))
         median = x[[0, 2]].median(dim=1)
-        assert torch.equal(median.values, values[[0, 2], (n - 1) // 2]) and torch.equal(
-            x[0].median(), values[0, (n - 1) // 2]
-        )
+        assert torch.equal(median.values, values[[0, 2], (n - 1) // 2])
+        assert torch.equal(x[0].median(), values[0, (n - 1) // 2])
         if dtype.is_floating_point and n > 2:
-            assert x.median(dim=1).indices[1] == n // 2 and x[1].median().isnan()
+            assert x.median(dim=1).indices[1] == n // 2
+            assert x[1].median().isnan()
             assert x[1].nanmedian() == values[1, (n - 2) // 2]
 
 
@@ -146,12 +147,14 @@ def test_places_that_are_no_numbers(dtype, align):
     assert at("bilinear", "zeros").isnan().tolist() == [True] * 5 + [False]
     assert at("bilinear", "border").tolist() == [7, 2.5, 10, 7, 4, 10]
     assert at("bilinear", "reflection")[:5].tolist() == [7, 2.5, 7, 7, 1]
-    assert at("nearest", "zeros").tolist() == [0] * 6 and at("nearest", "border").tolist() == [9, 3, 12, 9, 4, 12]
+    assert at("nearest", "zeros").tolist() == [0] * 6
+    assert at("nearest", "border").tolist() == [9, 3, 12, 9, 4, 12]
     for padding in ("zeros", "border", "reflection"):
         assert at("bicubic", padding).isnan().tolist() == [True] * 5 + [False]
     places, whole = grid[:, :, :2].clone().requires_grad_(), image.clone().requires_grad_()
     F.grid_sample(whole, places, align_corners=align).sum().backward()
-    assert places.grad.flatten().isnan().tolist() == [False, True, True, False] and not whole.grad.any()
+    assert places.grad.flatten().isnan().tolist() == [False, True, True, False]
+    assert not whole.grad.any()
 
 
 @pytest.mark.parametrize("dtype, most", [(torch.float16, 65504.0), (torch.bfloat16, 3.3895313892515355e38)])

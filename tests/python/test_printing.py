@@ -26,7 +26,8 @@ def test_options():
         "sci_mode": True,
     }
     torch.set_printoptions(profile="full")
-    assert "..." not in repr(torch.arange(2000)) and torch.get_printoptions()["sci_mode"] is None
+    assert "..." not in repr(torch.arange(2000))
+    assert torch.get_printoptions()["sci_mode"] is None
 
 
 def test_options_in_a_block():
@@ -60,9 +61,8 @@ def test_subclasses_print_under_their_names():
 
     assert repr(Column([[1], [2]])) == "Column([[1.],\n        [2.]])"
     assert repr(torch.nn.Parameter(torch.ones(2))) == "Parameter containing:\ntensor([1., 1.], requires_grad=True)"
-    assert (
-        Column([1]).__repr__(tensor_contents="one") == "Column(one)" and torch.ones(2).__repr__() == "tensor([1., 1.])"
-    )
+    assert Column([1]).__repr__(tensor_contents="one") == "Column(one)"
+    assert torch.ones(2).__repr__() == "tensor([1., 1.])"
 
 
 def test_named_results_print_a_line_each():
@@ -131,7 +131,8 @@ def test_nodes_go_by_pytorchs_names(expression, name):
     F = torch.nn.functional
     x, w = torch.ones(2, 3, requires_grad=True), torch.ones(4, 3, requires_grad=True)
     result = eval(expression, {"torch": torch, "F": F, "x": x, "w": w})
-    assert f"grad_fn=<{name}>" in repr(result) and result.grad_fn.name().endswith(name)
+    assert f"grad_fn=<{name}>" in repr(result)
+    assert result.grad_fn.name().endswith(name)
 
 
 def test_a_composition_that_hands_its_input_through_leaves_its_name():

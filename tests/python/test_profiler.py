@@ -41,8 +41,10 @@ def named(prof, name):
 
 def test_events_nest_and_link(profiled):
     linear, model = named(profiled, "aten::linear"), named(profiled, "model")
-    assert linear.cpu_parent is model and linear in model.cpu_children
-    assert model.is_user_annotation and not linear.is_user_annotation
+    assert linear.cpu_parent is model
+    assert linear in model.cpu_children
+    assert model.is_user_annotation
+    assert not linear.is_user_annotation
     assert model.cpu_time_total >= linear.cpu_time_total > 0
     assert (
         abs(model.self_cpu_time_total - (model.cpu_time_total - sum(c.cpu_time_total for c in model.cpu_children)))
@@ -50,17 +52,20 @@ def test_events_nest_and_link(profiled):
     )
     node = named(profiled, "AddmmBackward0")
     assert node.cpu_parent.name == "autograd::engine::evaluate_function: AddmmBackward0"
-    assert node.sequence_nr == linear.sequence_nr >= 0 and node.fwd_thread == 1
+    assert node.sequence_nr == linear.sequence_nr >= 0
+    assert node.fwd_thread == 1
     assert named(profiled, "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad")
 
 
 def test_shapes_memory_and_flops(profiled):
     linear = named(profiled, "aten::linear")
-    assert linear.input_shapes == [[32, 64], [16, 64], [16]] and linear.input_dtypes == ["float"] * 3
+    assert linear.input_shapes == [[32, 64], [16, 64], [16]]
+    assert linear.input_dtypes == ["float"] * 3
     assert linear.flops == 2 * 32 * 64 * 16
     assert linear.cpu_memory_usage == 32 * 16 * 4
     cat = named(profiled, "aten::cat")
-    assert cat.input_shapes[0] == [] and cat.structured_input_shapes[0] == [[32, 16], [32, 16]]
+    assert cat.input_shapes[0] == []
+    assert cat.structured_input_shapes[0] == [[32, 16], [32, 16]]
     with profile(with_flops=True) as prof:
         F.conv2d(torch.ones(2, 3, 8, 8), torch.ones(4, 3, 3, 3), stride=2, padding=1)
         torch.ones(2, 3, 4) @ torch.ones(2, 4, 5)
@@ -71,16 +76,20 @@ def test_shapes_memory_and_flops(profiled):
 def test_the_table_is_pytorchs(profiled):
     text = profiled.key_averages().table(sort_by="cpu_time_total", row_limit=3)
     lines = text.splitlines()
-    assert lines[0] == lines[2] == lines[6] and set(lines[0]) == {"-", " "}
+    assert lines[0] == lines[2] == lines[6]
+    assert set(lines[0]) == {"-", " "}
     assert lines[1].split("  ") and lines[1].strip().startswith(
         "Name    Self CPU %      Self CPU   CPU total %     CPU total  CPU time avg       CPU Mem  Self CPU Mem    # of Calls"
     )
     assert len({len(line) for line in lines[:7]}) == 1
     assert lines[3].strip().startswith("model")
-    assert lines[7].startswith("Self CPU time total: ") and text.endswith("\n")
-    assert "2.00 KB" in text and "Total FLOPs" in text
+    assert lines[7].startswith("Self CPU time total: ")
+    assert text.endswith("\n")
+    assert "2.00 KB" in text
+    assert "Total FLOPs" in text
     by_shape = profiled.key_averages(group_by_input_shape=True)
-    assert "[[32, 64], [16, 64], [16]]" in by_shape.table() and "Input Shapes" in by_shape.table()
+    assert "[[32, 64], [16, 64], [16]]" in by_shape.table()
+    assert "Input Shapes" in by_shape.table()
     assert "Input Shapes" not in text
     with pytest.raises(AttributeError):
         profiled.key_averages().table(sort_by="colour")
@@ -91,7 +100,8 @@ def test_averages_add_up(profiled):
     assert rows["aten::sum"].count == sum(event.name == "aten::sum" for event in profiled.events()) >= 2
     assert rows["aten::sum"].cpu_time == rows["aten::sum"].cpu_time_total / rows["aten::sum"].count
     total = profiled.events().total_average()
-    assert total.count == len(profiled.events()) and total.key == "Total"
+    assert total.count == len(profiled.events())
+    assert total.key == "Total"
     top = sum(event.cpu_time_total for event in profiled.events() if event.cpu_parent is None)
     assert abs(profiled.events().self_cpu_time_total - top) < 1e-3
 
@@ -103,14 +113,19 @@ def test_a_trace_is_json_that_chrome_reads(profiled, tmp_path):
     trace = json.loads((tmp_path / "trace.json").read_text())
     with gzip.open(tmp_path / "trace.json.gz", "rt") as file:
         assert json.load(file)["traceEvents"]
-    assert trace["note"] == [1, 2] and trace["schemaVersion"] == 1
+    assert trace["note"] == [1, 2]
+    assert trace["schemaVersion"] == 1
     events = trace["traceEvents"]
     linear = next(e for e in events if e["name"] == "aten::linear")
-    assert linear["ph"] == "X" and linear["cat"] == "cpu_op" and linear["dur"] > 0 and linear["pid"] == os.getpid()
+    assert linear["ph"] == "X"
+    assert linear["cat"] == "cpu_op"
+    assert linear["dur"] > 0
+    assert linear["pid"] == os.getpid()
     assert linear["args"]["Input Dims"] == [[32, 64], [16, 64], [16]]
     assert next(e for e in events if e["name"] == "model")["cat"] == "user_annotation"
     starts, ends = [[e["id"] for e in events if e["ph"] == phase] for phase in "sf"]
-    assert starts and sorted(starts) == sorted(ends)
+    assert starts
+    assert sorted(starts) == sorted(ends)
     assert all({"ph", "name", "pid", "tid", "ts"} <= e.keys() for e in events)
 
 
@@ -133,7 +148,9 @@ def test_schedules(tmp_path):
     with profile(on_trace_ready=tensorboard_trace_handler(str(tmp_path), "me")) as prof:
         torch.ones(3) + 1
     names = os.listdir(tmp_path)
-    assert len(names) == 1 and names[0].startswith("me.") and names[0].endswith(".pt.trace.json")
+    assert len(names) == 1
+    assert names[0].startswith("me.")
+    assert names[0].endswith(".pt.trace.json")
 
 
 def test_stacks(tmp_path):
@@ -143,7 +160,8 @@ def test_stacks(tmp_path):
     with profile(with_stack=True) as prof:
         inner()
     stack = named(prof, "aten::matmul").stack
-    assert stack[0].endswith(": inner") and stack[1].endswith(": test_stacks")
+    assert stack[0].endswith(": inner")
+    assert stack[1].endswith(": test_stacks")
     prof.export_stacks(str(tmp_path / "stacks"), "self_cpu_time_total")
     assert ";" in (tmp_path / "stacks").read_text()
     assert "Source Location" in prof.key_averages(group_by_stack_n=2).table()
@@ -153,7 +171,8 @@ def test_the_older_profiler():
     with torch.autograd.profiler.profile() as prof:
         torch.ones(3) + 1
     assert [event.name for event in prof.function_events] == ["aten::ones", "aten::add"]
-    assert "aten::add" in str(prof) and prof.self_cpu_time_total > 0
+    assert "aten::add" in str(prof)
+    assert prof.self_cpu_time_total > 0
     unfinished = torch.autograd.profiler.profile()
     with pytest.raises(RuntimeError, match="Profiler didn't finish running"):
         unfinished.key_averages()

@@ -19,10 +19,10 @@ def test_paths():
         "b": ["['b'][0]", Pair("['b'][1].left", ("['b'][1].right[0]",))],
     }
     found, spec = pytree.tree_flatten_with_path(tree)
-    assert [leaf for _, leaf in found] == [1, 2, 3, 4] and all(
-        pytree.key_get(tree, path) == leaf for path, leaf in found
-    )
-    assert found[1][0] == (pytree.MappingKey("b"), pytree.SequenceKey(0)) and spec == pytree.tree_structure(tree)
+    assert [leaf for _, leaf in found] == [1, 2, 3, 4]
+    assert all(pytree.key_get(tree, path) == leaf for path, leaf in found)
+    assert found[1][0] == (pytree.MappingKey("b"), pytree.SequenceKey(0))
+    assert spec == pytree.tree_structure(tree)
     assert pytree.tree_map_with_path(lambda path, a, b: a + b, [1, 2], [10, 20]) == [11, 22]
 
 
@@ -40,9 +40,8 @@ def test_dataclasses():
         y: int
 
     pytree.register_dataclass(Batch)
-    assert pytree.tree_map(lambda v: v * 2, Batch(1, 2)) == Batch(2, 4) and [
-        pytree.keystr(p) for p, _ in pytree.tree_leaves_with_path(Batch(1, 2))
-    ] == [".x", ".y"]
+    assert pytree.tree_map(lambda v: v * 2, Batch(1, 2)) == Batch(2, 4)
+    assert [pytree.keystr(p) for p, _ in pytree.tree_leaves_with_path(Batch(1, 2))] == [".x", ".y"]
 
 
 def test_selective_checkpoints_give_the_same_gradients():

@@ -23,17 +23,16 @@ def test_linear_layers(model):
         repr(made[0])
         == "DynamicQuantizedLinear(in_features=8, out_features=16, dtype=torch.qint8, qscheme=torch.per_tensor_affine)"
     )
-    assert (
-        made[0].weight().int_repr()[0].tolist() == [-1, 69, -105, -94, -49, 34, -3, 101]
-        and made[0].weight().q_scale() == 0.002766112796962261
-    )
+    assert made[0].weight().int_repr()[0].tolist() == [-1, 69, -105, -94, -49, 34, -3, 101]
+    assert made[0].weight().q_scale() == 0.002766112796962261
     assert list(made.state_dict())[:4] == [
         "0.scale",
         "0.zero_point",
         "0._packed_params.dtype",
         "0._packed_params._packed_params",
     ]
-    assert type(model[0]) is nn.Linear and not list(made.parameters())
+    assert type(model[0]) is nn.Linear
+    assert not list(made.parameters())
 
 
 def test_saved_and_loaded(model):
@@ -54,11 +53,9 @@ def test_recurrent_layers_stay_near(dtype):
     torch.manual_seed(0)
     layer, x = nn.LSTM(4, 5), torch.randn(3, 2, 4)
     made = torch.ao.quantization.quantize_dynamic(nn.Sequential(layer), {nn.LSTM}, dtype=dtype)
-    assert (
-        repr(made[0]) == "DynamicQuantizedLSTM(4, 5)"
-        and (made(x)[0] - layer(x)[0]).abs().max() < 0.01
-        and not torch.equal(made(x)[0], layer(x)[0])
-    )
+    assert repr(made[0]) == "DynamicQuantizedLSTM(4, 5)"
+    assert (made(x)[0] - layer(x)[0]).abs().max() < 0.01
+    assert not torch.equal(made(x)[0], layer(x)[0])
 
 
 def test_tensors():
@@ -68,7 +65,8 @@ def test_tensors():
         == """tensor([-1.0000,  0.0000,  0.6000, 24.5000], size=(4,), dtype=torch.quint8,
        quantization_scheme=torch.per_tensor_affine, scale=0.1, zero_point=10)"""
     )
-    assert made.int_repr().tolist() == [0, 10, 16, 255] and (
+    assert made.int_repr().tolist() == [0, 10, 16, 255]
+    assert (
         made.dtype,
         made.q_scale(),
         made.q_zero_point(),
@@ -80,4 +78,5 @@ def test_tensors():
     x = torch.tensor([-5.0, 0.0, 0.55], requires_grad=True)
     rounded = torch.fake_quantize_per_tensor_affine(x, 0.1, 10, 0, 255)
     rounded.sum().backward()
-    assert torch.allclose(rounded, torch.tensor([-1.0, 0.0, 0.6])) and x.grad.tolist() == [0, 1, 1]
+    assert torch.allclose(rounded, torch.tensor([-1.0, 0.0, 0.6]))
+    assert x.grad.tolist() == [0, 1, 1]

@@ -50,9 +50,12 @@ def test_what_is_taken():
     end = torch.tensor(3.0, requires_grad=True)
     assert not torch.linspace(0, end, 4).requires_grad
     assert torch.tensor([1 + 2j]).conj().numpy(force=True).tolist() == [1 - 2j]
-    assert torch.equal(torch._neg_view(torch.ones(2)), -torch.ones(2)) and torch._neg_view(torch.ones(2)).is_neg()
+    assert torch.equal(torch._neg_view(torch.ones(2)), -torch.ones(2))
+    assert torch._neg_view(torch.ones(2)).is_neg()
     assert torch.testing.make_tensor(3, dtype=torch.float8_e5m2).dtype == torch.float8_e5m2
-    assert inspect.isroutine(torch.add) and inspect.isroutine(torch.fft.fft) and "fft" in torch.fft.__all__
+    assert inspect.isroutine(torch.add)
+    assert inspect.isroutine(torch.fft.fft)
+    assert "fft" in torch.fft.__all__
 
 
 def test_a_sparse_gradient_that_a_program_sets_is_used():
@@ -65,7 +68,8 @@ def test_a_sparse_gradient_that_a_program_sets_is_used():
 def test_columns_with_dense_dims_become_blocks():
     x = torch.arange(24.0).reshape(4, 2, 3)
     blocks = x.to_sparse(layout=torch.sparse_csc, dense_dim=1).to_sparse(layout=torch.sparse_bsr, blocksize=(2, 1))
-    assert blocks.layout is torch.sparse_bsr and torch.equal(blocks.to_dense(), x)
+    assert blocks.layout is torch.sparse_bsr
+    assert torch.equal(blocks.to_dense(), x)
 
 
 def test_vmap_of_a_function_that_gives_sizes():

@@ -5,10 +5,12 @@ import re
 import signal
 import subprocess
 import sys
-import textwrap
+from pathlib import Path
 
 import pytest
 import taper.version
+
+PROGRAMS = Path(__file__).parent / "run_programs"
 
 
 def command(*arguments, stdin=None, env=None, cwd=None):
@@ -25,7 +27,13 @@ def command(*arguments, stdin=None, env=None, cwd=None):
 
 
 def run(code, *arguments, **options):
-    status, out, err = command("run", "-c", textwrap.dedent(code), *arguments, **options)
+    status, out, err = command("run", "-c", code, *arguments, **options)
+    assert status == 0, err
+    return out
+
+
+def run_file(name):
+    status, out, err = command("run", PROGRAMS / name)
     assert status == 0, err
     return out
 
@@ -36,30 +44,11 @@ def python(*arguments, cwd=None):
 
 
 def test_a_function_hides_the_module_that_it_comes_from():
-    run("""
-        import torch, torch.nn.utils.weight_norm
-        from torch._higher_order_ops.cond import cond_op
-        from torch._prims_common import corresponding_complex_dtype
-        assert callable(torch.nn.utils.weight_norm) and callable(torch._higher_order_ops.cond)
-        assert corresponding_complex_dtype(torch.float32) is torch.complex64
-    """)
+    run_file("hidden_modules.py")
 
 
 def test_names_are_the_same_modules():
-    assert (
-        run("""
-        import torch, sys, taper
-        import torch.nn.functional as F
-        from torch import nn, linalg as L
-        import taper.nn.functional
-        assert torch is taper and sys.modules["torch"] is taper
-        assert F is taper.nn.functional and nn is taper.nn and L is taper.linalg
-        assert sys.modules["torch.nn.functional"] is sys.modules["taper.nn.functional"]
-        assert taper.__name__ == "torch" and taper.__spec__.name == "taper"  # packages that patch PyTorch look at its name
-        print(torch.ones(2).sum().item())
-    """)
-        == "2.0\n"
-    )
+    assert run_file("same_modules.py") == "2.0\n"
 
 
 def test_an_installed_torch_is_not_asked(tmp_path):
@@ -75,24 +64,13 @@ def test_an_installed_torch_is_not_asked(tmp_path):
     )
 
 
-SCRIPT = """
-import sys, os
-if len(sys.argv) > 1 and sys.argv[1] == "fail":
-    def inner():
-        raise ValueError("on purpose")
-    inner()
-print(__name__, os.path.isabs(__file__), __file__, sys.argv, sys.path[0], __spec__ and __spec__.name, __package__, sorted(globals()))
-sys.exit(int(sys.argv[1]))
-"""
-
-
 @pytest.mark.parametrize("argument", ["0", "3", "fail"])
 @pytest.mark.parametrize("form", ["plain", "relative", "module", "package", "folder"])
 def test_a_script_cannot_tell(tmp_path, form, argument):
     """The same output, traceback and status as `python` gives."""
     (tmp_path / "here").mkdir()
-    (tmp_path / "here" / "script.py").write_text(SCRIPT)
-    (tmp_path / "here" / "__main__.py").write_text(SCRIPT)
+    (tmp_path / "here" / "script.py").write_text((PROGRAMS / "tells_about_itself.py").read_text())
+    (tmp_path / "here" / "__main__.py").write_text((PROGRAMS / "tells_about_itself.py").read_text())
     (tmp_path / "here" / "__init__.py").write_text("")
     what = {
         "plain": [tmp_path / "here" / "script.py"],
@@ -114,49 +92,19 @@ def test_a_script_cannot_tell(tmp_path, form, argument):
 def test_standard_input_and_errors_before_the_start(tmp_path):
     assert command("run", "-", "a", stdin="import sys, torch; print(sys.argv)") == (0, "['-', 'a']\n", "")
     status, out, err = command("run", tmp_path / "none.py")
-    assert status == 1 and "can't open file" not in out and "none.py': [Errno 2]" in err
+    assert status == 1
+    assert "can't open file" not in out
+    assert "none.py': [Errno 2]" in err
     (tmp_path / "bad.py").write_text("x = = 1\n")
     assert command("run", tmp_path / "bad.py") == python(tmp_path / "bad.py")
     status, out, err = command("run", "-m", "no_such_module")
-    assert status == 1 and err.endswith("No module named no_such_module\n")
+    assert status == 1
+    assert err.endswith("No module named no_such_module\n")
     assert command("run")[0] == 2
 
 
 def test_what_is_not_there_says_so_at_first_use():
-    assert run("""
-        import torch
-        import torch.ao.quantization as q
-        import intel_extension_for_pytorch, oneccl_bindings_for_pytorch
-        import horovod.torch, deepspeed
-        from torch.ao import quantization
-        from torch.ao.quantization import convert
-        from torch.ao.quantization import QConfigMapping
-        from torch.fx.experimental.proxy_tensor import make_fx
-        import torchaudio.transforms, torchtext.data.utils
-
-        def f(x: make_fx | None, y: QConfigMapping):
-            return isinstance(x, make_fx)
-        assert not f(1, 2) and not hasattr(q, "prepare_qat") and getattr(q, "prepare_qat", None) is None
-
-        def error(use):
-            try:
-                use()
-            except AttributeError as e:
-                assert isinstance(e, NotImplementedError)
-                print(str(e).split(";")[0])
-
-        def subclass():
-            class C(QConfigMapping): pass
-        def base():
-            class C(make_fx): pass
-        error(lambda: q.prepare_qat)
-        error(lambda: make_fx(1))
-        error(base)
-        error(subclass)
-        error(lambda: intel_extension_for_pytorch.quantization(1))
-        error(lambda: quantization.quantize_qat(1))
-        error(lambda: convert(1))
-    """) == "".join(
+    assert run_file("not_there.py") == "".join(
         f"{name} is not in Taper yet\n"
         for name in (
             "torch.ao.quantization.prepare_qat",
@@ -171,15 +119,7 @@ def test_what_is_not_there_says_so_at_first_use():
 
 
 def test_what_pytorch_has_not_either_is_an_ordinary_error():
-    assert run("""
-        import torch
-        for statement in ("import torch.no_such_module", "from torch import no_such_name", "from torch.ao.quantization import no_such_name",
-                          "import torch.ao.no_such", "torch.no_such_name", "import horovod.tensorflow"):
-            try:
-                exec(statement)
-            except Exception as e:
-                print(type(e).__name__)
-    """).split() == [
+    assert run_file("not_in_pytorch.py").split() == [
         "ModuleNotFoundError",
         "ImportError",
         "ImportError",
@@ -191,38 +131,13 @@ def test_what_pytorch_has_not_either_is_an_ordinary_error():
 
 def test_a_missing_name_of_a_module_that_is_there():
     status, _, err = command("run", "-c", "import torch\ntorch.ao.quantization.convert")
-    assert (
-        status == 1
-        and "torch.ao.quantization.convert is not in Taper yet; `taper names torch.ao.quantization` shows what is"
-        in err
-    )
+    assert status == 1
+    assert "torch.ao.quantization.convert is not in Taper yet; `taper names torch.ao.quantization` shows what is" in err
     assert err.count("File") == 1
 
 
-CHILDREN = """
-import multiprocessing, subprocess, sys
-import torch
-
-def work(queue):
-    import torch.nn.functional, taper
-    queue.put((torch is taper, torch.arange(4).sum().item()))
-
-if __name__ == "__main__":
-    for method in ("spawn", "forkserver", "fork"):
-        context = multiprocessing.get_context(method)
-        queue = context.Queue()
-        child = context.Process(target=work, args=(queue,))
-        child.start()
-        print(method, queue.get(timeout=60))
-        child.join()
-    print(subprocess.run([sys.executable, "-c", "import torch; print(torch.__spec__.name)"], capture_output=True, text=True).stdout.strip())
-"""
-
-
-def test_children_have_the_same_modules(tmp_path):
-    script = tmp_path / "children.py"
-    script.write_text(CHILDREN)
-    status, out, err = command("run", script)
+def test_children_have_the_same_modules():
+    status, out, err = command("run", PROGRAMS / "children.py")
     assert (status, out) == (0, "spawn (True, 6)\nforkserver (True, 6)\nfork (True, 6)\ntaper\n"), err
 
 
@@ -252,12 +167,17 @@ def test_interrupt_ends_as_python_ends(tmp_path):
 
 def test_commands():
     status, out, _ = command("--version")
-    assert status == 0 and out.startswith("taper ") and out.split()[1].count(".") == 2
-    assert command("--help")[0] == 0 and "run script.py" in command("--help")[1]
+    assert status == 0
+    assert out.startswith("taper ")
+    assert out.split()[1].count(".") == 2
+    assert command("--help")[0] == 0
+    assert "run script.py" in command("--help")[1]
     status, out, err = command("nonsense")
-    assert status == 2 and "no command 'nonsense'" in err
+    assert status == 2
+    assert "no command 'nonsense'" in err
     status, out, _ = command("info")
-    assert status == 0 and all(word in out for word in ("Taper:", "processor:", "threads:", "devices:", "Python:"))
+    assert status == 0
+    assert all(word in out for word in ("Taper:", "processor:", "threads:", "devices:", "Python:"))
 
 
 def test_names():
@@ -265,7 +185,9 @@ def test_names():
     rows = {
         line.split()[0]: line.split()[1:] for line in out.splitlines() if " of " in line and line.startswith("torch")
     }
-    assert status == 0 and int(rows["torch"][0]) > 400 and int(rows["torch.Tensor"][0]) > 300
+    assert status == 0
+    assert int(rows["torch"][0]) > 400
+    assert int(rows["torch.Tensor"][0]) > 300
     status, out, _ = command("names", "torch.softmax")
     assert (status, out) == (0, "  torch.softmax\n")
     assert (
@@ -281,7 +203,8 @@ def test_profile_says_where_time_went(tmp_path):
         "import sys, torch\na = torch.ones(64, 32)\nfor _ in range(5):\n    a @ a.t()\nprint('said', sys.argv[1])\nsys.exit(3)\n"
     )
     status, out, err = command("profile", "--top", "3", script, "this")
-    assert status == 3 and out.startswith("said this\n"), err
+    assert status == 3, err
+    assert out.startswith("said this\n"), err
     row = re.search(r"^mm +5 +[\d.]+ +[\d.]+% +[\d.]+ +\d+% +[\d.]+ +\d+% +0\.1$", out, re.M)
     assert row, out
     assert re.search(r"in operators [\d.]+ s \(\d+%\).*processors busy [\d.]+ of \d+ threads", out), out
@@ -291,33 +214,18 @@ def test_profile_says_where_time_went(tmp_path):
     out = command("profile", script)[1]
     for name in ("t", "view", "reshape", "flatten"):  # look at memory, or leave it to what they are made of: no rate
         assert re.search(rf"^{name} +\d+ +[\d.]+ +[\d.]+% +[\d.]+$", out, re.M), (name, out)
-    assert command("profile")[0] == 2 and "usage" in command("profile", "--help")[1]
+    assert command("profile")[0] == 2
+    assert "usage" in command("profile", "--help")[1]
 
 
-def test_profile_counts_what_graphs_run(tmp_path):
-    script = tmp_path / "compiled.py"
-    script.write_text("""import torch
-net = torch.nn.Linear(32, 16)
-opt = torch.optim.SGD(net.parameters(), 0.1)
-@torch.compile
-def step(x):
-    opt.zero_grad()
-    loss = ((net(x) * 2 + 1).tanh() * 3).sum()
-    loss.backward()
-    opt.step()
-    return loss
-for _ in range(6):
-    step(torch.ones(8, 32))
-pair = torch.compile(lambda a: (a * 2).add_(1).sigmoid())
-for _ in range(6):
-    pair(torch.ones(300))
-""")
-    status, out, err = command("profile", "--top", "100", script)
+def test_profile_counts_what_graphs_run():
+    status, out, err = command("profile", "--top", "100", PROGRAMS / "compiled_step.py")
     assert status == 0, err
     calls = {name: int(n) for name, n in re.findall(r"^(\S.*?) +(\d+) +[\d.]+ +[\d.]+%", out, re.M)}
     assert calls["linear"] == 6 and calls["mm"] == 6 and calls["Optimizer.step#SGD.step"] == 6, out
     fused = [name for name in calls if name.startswith("fused: ")]
-    assert any("tanh" in name for name in fused) and all(calls[name] == 5 for name in fused), out
+    assert any("tanh" in name for name in fused), out
+    assert all(calls[name] == 5 for name in fused), out
     assert re.search(r"^fused: mul, add, sigmoid +5 +[\d.]+ +[\d.]+% +[\d.]+ +\d+% +[\d.]+$", out, re.M), out
 
 
@@ -328,4 +236,5 @@ def test_profile_ends_quietly_when_nobody_reads_on():
         stderr=subprocess.PIPE,
     )
     profile.stdout.close()
-    assert profile.stderr.read() == b"" and profile.wait(60) == -signal.SIGPIPE
+    assert profile.stderr.read() == b""
+    assert profile.wait(60) == -signal.SIGPIPE

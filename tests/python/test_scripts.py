@@ -122,7 +122,8 @@ def test_gpt_stopped_and_resumed_prints_what_one_left_alone_prints(tmp_path):
     assert_same_output(whole, expected("gpt"))
     output(run, "gpt", str(tmp_path / "parts"), ["--stop-after", "33"])
     rest = output(run, "gpt", str(tmp_path / "parts"), ["--resume"])
-    assert rest.startswith("resumed at iteration 33\n") and whole.endswith(rest.partition("\n")[2])
+    assert rest.startswith("resumed at iteration 33\n")
+    assert whole.endswith(rest.partition("\n")[2])
 
 
 def test_actor_critic(tmp_path):

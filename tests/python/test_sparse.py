@@ -38,12 +38,11 @@ def test_text_and_parts(matrix):
     ):
         matrix.indices()
     whole = matrix.coalesce()
-    assert (
-        whole.indices().tolist() == [[0, 1, 1], [2, 0, 2]]
-        and whole.values().tolist() == [3, 4, 6]
-        and whole._nnz() == 3
-    )
-    assert whole.coalesce() is whole and not whole.t().is_coalesced()
+    assert whole.indices().tolist() == [[0, 1, 1], [2, 0, 2]]
+    assert whole.values().tolist() == [3, 4, 6]
+    assert whole._nnz() == 3
+    assert whole.coalesce() is whole
+    assert not whole.t().is_coalesced()
     assert (
         repr((2 * whole).to_sparse_csr().t())
         == """tensor(ccol_indices=tensor([0, 1, 3]),
@@ -91,7 +90,8 @@ def test_products(matrix, layout):
         torch.addmm(torch.zeros(2, 2), whole, other),
     ):
         assert torch.equal(made, right)
-    assert torch.equal(whole @ other[:, 0], right[:, 0]) and torch.equal(torch.mv(whole, other[:, 0]), right[:, 0])
+    assert torch.equal(whole @ other[:, 0], right[:, 0])
+    assert torch.equal(torch.mv(whole, other[:, 0]), right[:, 0])
     assert torch.equal(torch.ones(1, 2) @ whole, torch.ones(1, 2) @ whole.to_dense())
     assert torch.equal((whole @ whole.t()).to_dense(), whole.to_dense() @ whole.to_dense().t())
     assert torch.equal(torch.nn.functional.linear(torch.ones(4, 3), whole), torch.ones(4, 3) @ whole.to_dense().t())
@@ -105,30 +105,29 @@ def test_joined_otherwise_than_by_sums(matrix):
 
 def test_sums_and_maps(matrix):
     whole = matrix.coalesce()
-    assert dense(whole + whole) == [[0, 0, 6], [8, 0, 12]] and dense(torch.ones(2, 3) - whole) == [
+    assert dense(whole + whole) == [[0, 0, 6], [8, 0, 12]]
+    assert dense(torch.ones(2, 3) - whole) == [
         [1, 1, -2],
         [-3, 1, -5],
     ]
-    assert (
-        dense(whole * whole) == [[0, 0, 9], [16, 0, 36]]
-        and dense(2 * whole / 4) == [[0, 0, 1.5], [2, 0, 3]]
-        and dense(-whole) == [[0, 0, -3], [-4, 0, -6]]
-    )
-    assert dense(whole * torch.arange(6.0).view(2, 3)) == [[0, 0, 6], [12, 0, 30]] and dense(matrix**2) == [
+    assert dense(whole * whole) == [[0, 0, 9], [16, 0, 36]]
+    assert dense(2 * whole / 4) == [[0, 0, 1.5], [2, 0, 3]]
+    assert dense(-whole) == [[0, 0, -3], [-4, 0, -6]]
+    assert dense(whole * torch.arange(6.0).view(2, 3)) == [[0, 0, 6], [12, 0, 30]]
+    assert dense(matrix**2) == [
         [0, 0, 9],
         [16, 0, 36],
     ]
-    assert (
-        whole.sum().item() == 13
-        and dense(whole.sum(0)) == [4, 0, 9]
-        and dense(torch.sparse.sum(whole, 1)) == [3, 10]
-        and whole.norm().item() == pytest.approx(7.8102, abs=1e-4)
-    )
+    assert whole.sum().item() == 13
+    assert dense(whole.sum(0)) == [4, 0, 9]
+    assert dense(torch.sparse.sum(whole, 1)) == [3, 10]
+    assert whole.norm().item() == pytest.approx(7.8102, abs=1e-4)
     assert dense(torch.sparse.softmax(whole, 1)) == [
         [0, 0, 1],
         [pytest.approx(0.1192, abs=1e-4), 0, pytest.approx(0.8808, abs=1e-4)],
     ]
-    assert dense(torch.ones(2, 3).sparse_mask(whole)) == [[0, 0, 1], [1, 0, 1]] and dense(whole.clone().mul_(2)) == [
+    assert dense(torch.ones(2, 3).sparse_mask(whole)) == [[0, 0, 1], [1, 0, 1]]
+    assert dense(whole.clone().mul_(2)) == [
         [0, 0, 6],
         [8, 0, 12],
     ]
@@ -136,25 +135,28 @@ def test_sums_and_maps(matrix):
 
 def test_shapes_and_places(matrix):
     whole = matrix.coalesce()
-    assert dense(torch.cat([whole, whole], 1)) == [[0, 0, 3, 0, 0, 3], [4, 0, 6, 4, 0, 6]] and dense(
-        torch.stack([whole, whole])
-    )[1] == dense(whole)
+    assert dense(torch.cat([whole, whole], 1)) == [[0, 0, 3, 0, 0, 3], [4, 0, 6, 4, 0, 6]]
+    assert dense(torch.stack([whole, whole]))[1] == dense(whole)
+    assert dense(whole.index_select(1, torch.tensor([2, 0]))) == [[3, 0], [6, 4]]
+    assert dense(whole[1]) == [4, 0, 6]
+    assert whole[1, 2].item() == 6
+    assert dense(whole[:, 1:]) == [[0, 3], [0, 6]]
+    assert whole.unsqueeze(0).shape == (1, 2, 3)
     assert (
-        dense(whole.index_select(1, torch.tensor([2, 0]))) == [[3, 0], [6, 4]]
-        and dense(whole[1]) == [4, 0, 6]
-        and whole[1, 2].item() == 6
-        and dense(whole[:, 1:]) == [[0, 3], [0, 6]]
+        dense(whole.transpose(0, 1))
+        == dense(whole.t())
+        == [
+            [0, 4],
+            [0, 0],
+            [3, 6],
+        ]
     )
-    assert whole.unsqueeze(0).shape == (1, 2, 3) and dense(whole.transpose(0, 1)) == dense(whole.t()) == [
-        [0, 4],
-        [0, 0],
-        [3, 6],
-    ]
-    assert whole.double().dtype == torch.float64 and whole.to("cpu") is whole and torch.zeros_like(whole)._nnz() == 0
+    assert whole.double().dtype == torch.float64
+    assert whole.to("cpu") is whole
+    assert torch.zeros_like(whole)._nnz() == 0
     hybrid = torch.ones(2, 2, 2).to_sparse(2)
-    assert (hybrid.sparse_dim(), hybrid.dense_dim(), hybrid.values().shape) == (2, 1, (4, 2)) and dense(
-        hybrid.sum(2)
-    ) == [[2, 2], [2, 2]]
+    assert (hybrid.sparse_dim(), hybrid.dense_dim(), hybrid.values().shape) == (2, 1, (4, 2))
+    assert dense(hybrid.sum(2)) == [[2, 2], [2, 2]]
     assert dense(torch.sparse.spdiags(torch.ones(2, 3), torch.tensor([0, 1]), (3, 3))) == [
         [1, 1, 0],
         [0, 1, 1],
@@ -186,12 +188,10 @@ def test_gradients():
         assert torch.autograd.gradcheck(function, (values, other))
     leaf = torch.sparse_coo_tensor(PLACES, values.detach(), (2, 3), requires_grad=True)
     torch.sparse.mm(leaf, other).sum().backward()
-    assert (
-        leaf.is_leaf
-        and leaf.grad.is_sparse
-        and leaf.grad._values().shape == (4,)
-        and torch.equal(leaf.grad._values(), other.detach().sum(1)[[2, 0, 2, 2]])
-    )
+    assert leaf.is_leaf
+    assert leaf.grad.is_sparse
+    assert leaf.grad._values().shape == (4,)
+    assert torch.equal(leaf.grad._values(), other.detach().sum(1)[[2, 0, 2, 2]])
 
 
 @pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr", "sparse_csc"])
@@ -203,13 +203,12 @@ def test_in_modules_and_files(matrix, layout):
     for weights_only in (True, False):
         file.seek(0)
         read = torch.load(file, weights_only=weights_only)["graph"]
-        assert (
-            read.layout is getattr(torch, layout)
-            and dense(read) == dense(matrix)
-            and (layout != "sparse_coo" or read.is_coalesced())
-        )
+        assert read.layout is getattr(torch, layout)
+        assert dense(read) == dense(matrix)
+        assert layout != "sparse_coo" or read.is_coalesced()
     module.double()
-    assert module.graph.dtype == torch.float64 and module.graph.layout is getattr(torch, layout)
+    assert module.graph.dtype == torch.float64
+    assert module.graph.layout is getattr(torch, layout)
 
 
 # ---- Sparse gradients ----
@@ -226,7 +225,8 @@ def test_sparse_adam_moves_only_the_rows_that_were_looked_up():
         assert layer.weight.grad is None
         loss = layer(torch.tensor([1, 4, 1])).pow(2).sum()
         loss.backward()
-        assert layer.weight.grad.is_sparse and layer.weight.grad._indices().tolist() == [[1, 4, 1]]
+        assert layer.weight.grad.is_sparse
+        assert layer.weight.grad._indices().tolist() == [[1, 4, 1]]
         optimiser.step()
         losses.append(loss.item())
     assert losses == pytest.approx([4.341617584228516, 3.341583251953125, 2.521927833557129], abs=1e-5)
@@ -253,11 +253,9 @@ def test_other_optimisers_see_the_same_gradient(make):
             for _ in range(2):  # gradients of two backwards add up
                 layer(torch.tensor([0, 2, 3, 2])).sin().sum().backward()
             optimiser.step()
-    assert (
-        torch.allclose(sparse.weight, dense.weight, atol=1e-6)
-        and sparse.weight.grad.is_sparse
-        and torch.allclose(sparse.weight.grad.to_dense(), dense.weight.grad)
-    )
+    assert torch.allclose(sparse.weight, dense.weight, atol=1e-6)
+    assert sparse.weight.grad.is_sparse
+    assert torch.allclose(sparse.weight.grad.to_dense(), dense.weight.grad)
 
 
 def test_refusals_and_bags():
@@ -294,7 +292,9 @@ def test_every_layout_becomes_every_other(source, target):
             given.to_sparse(layout=getattr(torch, target))
         return
     made = given.to_sparse(layout=getattr(torch, target), **ALL[target])
-    assert made.layout is getattr(torch, target) and made.shape == WHOLE.shape and torch.equal(made.to_dense(), WHOLE)
+    assert made.layout is getattr(torch, target)
+    assert made.shape == WHOLE.shape
+    assert torch.equal(made.to_dense(), WHOLE)
     if target == "sparse_coo":
         torch._validate_sparse_coo_tensor_args(made._indices(), made._values(), made.shape)
     else:
@@ -306,37 +306,30 @@ def test_every_layout_becomes_every_other(source, target):
 
 def test_blocks_batches_and_dense_dims():
     blocks = WHOLE.to_sparse_bsr((2, 3))
-    assert (
-        blocks.crow_indices().tolist() == [0, 2, 3]
-        and blocks.col_indices().tolist() == [0, 1, 0]
-        and blocks.values().shape == (3, 2, 3)
-        and blocks._nnz() == 3
-    )
-    assert blocks.t().layout is torch.sparse_bsc and torch.equal(blocks.t().to_dense(), WHOLE.t())
+    assert blocks.crow_indices().tolist() == [0, 2, 3]
+    assert blocks.col_indices().tolist() == [0, 1, 0]
+    assert blocks.values().shape == (3, 2, 3)
+    assert blocks._nnz() == 3
+    assert blocks.t().layout is torch.sparse_bsc
+    assert torch.equal(blocks.t().to_dense(), WHOLE.t())
     batch = torch.stack([WHOLE, WHOLE.flip(0)])
     rows = batch.to_sparse_csr()
-    assert (
-        rows.crow_indices().shape == (2, 5)
-        and rows.values().shape == (2, 8)
-        and torch.equal(rows.to_dense(), batch)
-        and torch.equal(rows[1].to_dense(), batch[1])
-    )
+    assert rows.crow_indices().shape == (2, 5)
+    assert rows.values().shape == (2, 8)
+    assert torch.equal(rows.to_dense(), batch)
+    assert torch.equal(rows[1].to_dense(), batch[1])
     hybrid = torch.stack([WHOLE, 2 * WHOLE], -1).to_sparse_csr(dense_dim=1)
-    assert (
-        hybrid.dense_dim() == 1
-        and hybrid.values().shape == (8, 2)
-        and torch.equal(hybrid.to_dense()[..., 1], 2 * WHOLE)
-    )
+    assert hybrid.dense_dim() == 1
+    assert hybrid.values().shape == (8, 2)
+    assert torch.equal(hybrid.to_dense()[..., 1], 2 * WHOLE)
     with pytest.raises(RuntimeError, match="same number of specified elements per batch"):
         torch.stack([WHOLE, torch.ones_like(WHOLE)]).to_sparse_csr()
     small = torch.sparse_csr_tensor(
         torch.tensor([0, 1, 2], dtype=torch.int32), torch.tensor([1, 0], dtype=torch.int32), [1.0, 2.0]
     )
-    assert (
-        small.crow_indices().dtype is torch.int32
-        and small.to_sparse_csc().row_indices().dtype is torch.int32
-        and (small + small).values().tolist() == [2, 4]
-    )
+    assert small.crow_indices().dtype is torch.int32
+    assert small.to_sparse_csc().row_indices().dtype is torch.int32
+    assert (small + small).values().tolist() == [2, 4]
 
 
 def test_invariants_are_checked_where_asked():
@@ -357,14 +350,10 @@ def test_invariants_are_checked_where_asked():
 
 
 def test_factories_of_sparse_layouts():
-    assert (
-        torch.zeros(2, 3, layout=torch.sparse_csr).crow_indices().tolist() == [0, 0, 0]
-        and torch.empty((4, 2), layout=torch.sparse_coo, device="meta").is_meta
-    )
-    assert (
-        torch.zeros_like(WHOLE.to_sparse_bsr((2, 3))).values().shape == (0, 2, 3)
-        and torch.ones_like(WHOLE.to_sparse_csr()).sum() == 8
-    )
+    assert torch.zeros(2, 3, layout=torch.sparse_csr).crow_indices().tolist() == [0, 0, 0]
+    assert torch.empty((4, 2), layout=torch.sparse_coo, device="meta").is_meta
+    assert torch.zeros_like(WHOLE.to_sparse_bsr((2, 3))).values().shape == (0, 2, 3)
+    assert torch.ones_like(WHOLE.to_sparse_csr()).sum() == 8
     assert WHOLE.to_sparse_bsr((2, 3)).to("meta")._nnz() == 0
     with pytest.raises(RuntimeError, match=r"expected sparse compressed \(non-block\) tensor layout but got SparseBsr"):
         torch.empty(2, 2, layout=torch.sparse_bsr)
@@ -386,14 +375,16 @@ def test_products_broadcasts_and_masks():
     assert torch.equal(torch._sparse_broadcast_to(sparse, (2, 4, 6)).to_dense(), WHOLE.expand(2, 4, 6))
     assert torch.equal((WHOLE.to_sparse_csr() * WHOLE.to_sparse_csr()).to_dense(), WHOLE * WHOLE)
     mask = (WHOLE > 2).to_sparse_bsr((2, 3))
-    assert WHOLE.sparse_mask(mask).layout is torch.sparse_bsr and WHOLE.sparse_mask(mask).to_dense().sum() == 9
+    assert WHOLE.sparse_mask(mask).layout is torch.sparse_bsr
+    assert WHOLE.sparse_mask(mask).to_dense().sum() == 9
     assert (
         torch.addmm(torch.ones(4, 4), WHOLE.to_sparse_csr(), WHOLE.t(), beta=2).tolist()
         == (2 + WHOLE @ WHOLE.t()).tolist()
     )
     assert torch.hspmm(sparse, WHOLE.t()).to_dense().tolist() == (WHOLE @ WHOLE.t()).tolist()
     made = torch.sparse_coo_tensor((4, 6))
-    assert torch.sin(sparse, out=made) is made and torch.equal(made.to_dense(), WHOLE.sin())
+    assert torch.sin(sparse, out=made) is made
+    assert torch.equal(made.to_dense(), WHOLE.sin())
     with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
         torch.ones(2, dtype=torch.int64).to_sparse().sin_()
     with pytest.raises(RuntimeError, match="sin_ requires coalesced input"):
@@ -428,7 +419,8 @@ def test_blocks_in_files(layout):
     for weights_only in (True, False):
         file.seek(0)
         read = torch.load(file, weights_only=weights_only)
-        assert read.layout is getattr(torch, layout) and torch.equal(read.to_dense(), WHOLE)
+        assert read.layout is getattr(torch, layout)
+        assert torch.equal(read.to_dense(), WHOLE)
 
 
 def test_products_of_other_dtypes_and_joined_otherwise():
@@ -451,7 +443,34 @@ def test_products_of_other_dtypes_and_joined_otherwise():
 def test_autograd_grad_gives_the_inputs_kind():
     sparse = WHOLE.to_sparse_csr().requires_grad_()
     (made,) = torch.autograd.grad((sparse * 2).to_dense().sum(), sparse)
-    assert made.layout is torch.sparse_csr and made.values().tolist() == [2] * 8
+    assert made.layout is torch.sparse_csr
+    assert made.values().tolist() == [2] * 8
     nested = torch.nested.nested_tensor([torch.ones(2, 1), torch.ones(1, 3)], requires_grad=True)
     (made,) = torch.autograd.grad((nested * nested).to_padded_tensor(0.0).sum(), nested)
-    assert made.is_nested and made[1].tolist() == [[2, 2, 2]]
+    assert made.is_nested
+    assert made[1].tolist() == [[2, 2, 2]]
+
+
+def test_sums_of_two_dtypes_compute_in_the_wider():
+    small, unsigned = torch.tensor([1, 0], dtype=torch.int8), torch.tensor([2, 3], dtype=torch.uint8)
+    for layout in torch.sparse_coo, torch.sparse_csr:
+        a, b = small.view(1, 2).to_sparse(layout=layout), unsigned.view(1, 2).to_sparse(layout=layout)
+        assert (a - b).dtype is torch.int16 and dense(a - b) == [[-1, -3]]
+
+
+def test_functions_of_tables_give_sparse_gradients():
+    places = torch.tensor([1, 0, 1])
+    table = torch.nn.Parameter(torch.ones(3, 2))
+    torch.nn.functional.embedding(places, table, sparse=True).sum().backward()
+    assert table.grad.is_sparse and table.grad._indices().tolist() == [[1, 0, 1]]
+    bags = torch.nn.Parameter(torch.ones(3, 2))
+    torch.nn.functional.embedding_bag(places, bags, torch.tensor([0, 2]), mode="sum", sparse=True).sum().backward()
+    assert dense(bags.grad) == [[1.0, 1.0], [2.0, 2.0], [0.0, 0.0]]
+
+
+def test_a_sparse_gradient_keeps_its_places_where_the_program_writes_new_ones():
+    table = torch.nn.Embedding(10, 2, sparse=True)
+    places = torch.tensor([7, 1])
+    table(places).sum().backward()
+    places[0] = 8
+    assert table.weight.grad._indices().tolist() == [[7, 1]]

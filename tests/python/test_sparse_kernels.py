@@ -33,7 +33,8 @@ def test_products_with_dense_matrices(layout, dtype, width):
     right = numbers(6, width, dtype=dtype, seed=5)
     expected = (whole.to(torch.complex128) @ right.to(torch.complex128)).to(torch.complex128)
     made = sparse.to_sparse(layout=layout) @ right
-    assert made.dtype == dtype and torch.equal(made.to(torch.complex128), expected)
+    assert made.dtype == dtype
+    assert torch.equal(made.to(torch.complex128), expected)
     assert torch.equal((right.t() @ sparse.t().to_sparse(layout=layout)).to(torch.complex128), expected.t())
     if layout is torch.sparse_coo:
         assert torch.equal((sparse.coalesce() @ right).to(torch.complex128), expected)
@@ -48,8 +49,10 @@ def test_both_kinds_of_index(index):
     assert torch.equal(sparse @ right, whole @ right)
     assert torch.equal((sparse @ sparse).to_dense(), whole @ whole)
     turned = sparse.to_sparse_csc()
-    assert turned.ccol_indices().dtype == index and turned.ccol_indices().tolist() == [0, 1, 2, 3]
-    assert turned.row_indices().tolist() == [0, 2, 0] and turned.values().tolist() == [1, 3, 2]
+    assert turned.ccol_indices().dtype == index
+    assert turned.ccol_indices().tolist() == [0, 1, 2, 3]
+    assert turned.row_indices().tolist() == [0, 2, 0]
+    assert turned.values().tolist() == [1, 3, 2]
 
 
 @pytest.mark.parametrize("rows, columns, stored", [(0, 4, 0), (4, 0, 0), (3, 5, 0), (1, 1, 3)])
@@ -58,7 +61,8 @@ def test_empty_and_small(rows, columns, stored):
     right = numbers(columns, 2)
     for layout in LAYOUTS:
         made = sparse.to_sparse(layout=layout)
-        assert torch.equal(made @ right, whole @ right) and torch.equal(made.to_dense(), whole)
+        assert torch.equal(made @ right, whole @ right)
+        assert torch.equal(made.to_dense(), whole)
         assert torch.equal((made @ made.t().to_sparse(layout=layout)).to_dense(), whole @ whole.t())
 
 
@@ -67,7 +71,8 @@ def test_products_of_two_sparse_matrices(dtype):
     (a, dense_a), (b, dense_b) = scattered(9, 6, 20, dtype), scattered(6, 70, 40, dtype, seed=7)
     for layout in LAYOUTS:
         made = a.to_sparse(layout=layout) @ b.to_sparse(layout=layout)
-        assert made.layout is layout and torch.equal(made.to_dense(), dense_a @ dense_b)
+        assert made.layout is layout
+        assert torch.equal(made.to_dense(), dense_a @ dense_b)
     columns = (a.to_sparse_csr() @ b.to_sparse_csr()).to_sparse().indices()
     assert (columns[0] * 70 + columns[1]).diff().min() > 0  # in order, each once
 
@@ -85,7 +90,8 @@ def test_coalescing_bools_and_many_places():
     made = torch.sparse_coo_tensor([[0] * 256], [True] * 256, (1,)).coalesce()
     assert made.values().tolist() == [True]
     far = torch.sparse_coo_tensor([[2**40, 0, 2**40]], [1.0, 2.0, 3.0], (2**41,)).coalesce()
-    assert far.indices().tolist() == [[0, 2**40]] and far.values().tolist() == [2, 4]
+    assert far.indices().tolist() == [[0, 2**40]]
+    assert far.values().tolist() == [2, 4]
     with pytest.raises(IndexError, match="out of range"):
         torch.sparse_coo_tensor([[5, 1]], [1.0, 2.0], (3,), check_invariants=False).coalesce()
 

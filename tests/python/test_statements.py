@@ -48,6 +48,7 @@ def test_chains_are_found(body):
         "pair p = {.a = 1, .b = 2};",
         "return (pair){1, 2};",
         "enum { FIRST, SECOND };",
+        "F(vector) a = first, b = second;",
     ],
 )
 def test_other_commas_are_left_alone(body):
@@ -142,3 +143,11 @@ def test_choices_three_deep_on_a_line_are_found(body):
 )
 def test_other_choices_are_left_alone(body):
     assert nested(body) == []
+
+
+def test_functions_whose_names_macros_make_are_looked_at():
+    code = statements.masked(
+        "void TPI_ISA(K(step))(int64_t n, T *x) {\n    T *restrict a = x, *restrict b = x + n;\n    a[0] = 1, b[0] = 2;\n}"
+    )
+    assert [code[start:end] for start, end, _, _ in statements.chains(code)] == ["a[0] = 1, b[0] = 2;"]
+    assert found("list = (pair){1, 2};\n    use((list_of(int)){3, 4});") == []

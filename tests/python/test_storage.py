@@ -42,9 +42,11 @@ def test_a_subclass_ends_with_the_last_tensor():
     held = weakref.ref(s.held)
     x = torch.tensor(s, dtype=torch.float32)
     del s
-    assert not ended and type(x.untyped_storage()) is Mine
+    assert not ended
+    assert type(x.untyped_storage()) is Mine
     del x
-    assert ended == [16] and held() is None
+    assert ended == [16]
+    assert held() is None
 
 
 def test_weak_references_hold_while_tensors_have_the_memory():
@@ -114,14 +116,15 @@ def test_meta_storages_have_a_size_and_no_values():
 
 def test_casts_and_items():
     s = torch.IntStorage([-1, 0, 300])
-    assert isinstance(s, torch.IntStorage) and not isinstance(s, torch.LongStorage) and type(s) is torch.TypedStorage
-    assert (
-        s.byte().tolist() == [255, 0, 44]
-        and s.float().type() == "torch.FloatStorage"
-        and s.bool().tolist() == [True, False, True]
-    )
+    assert isinstance(s, torch.IntStorage)
+    assert not isinstance(s, torch.LongStorage)
+    assert type(s) is torch.TypedStorage
+    assert s.byte().tolist() == [255, 0, 44]
+    assert s.float().type() == "torch.FloatStorage"
+    assert s.bool().tolist() == [True, False, True]
     s[1:] = 4
-    assert s.tolist() == [-1, 4, 4] and s.fill_(2).tolist() == [2, 2, 2]
+    assert s.tolist() == [-1, 4, 4]
+    assert s.fill_(2).tolist() == [2, 2, 2]
     assert torch.UntypedStorage([1, 2]).float().tolist() == [1.0, 2.0]
     assert torch.storage._dtype_to_storage_type_map()[torch.int16] == "ShortStorage"
 
@@ -154,7 +157,8 @@ def test_the_file_of_a_shared_mapping(tmp_path):
     path = str(tmp_path / "numbers")
     torch.arange(4.0).numpy().tofile(path)
     shared, private = (torch.from_file(path, shared=on, size=4) for on in (True, False))
-    assert shared.untyped_storage().filename == path and private.untyped_storage().filename is None
+    assert shared.untyped_storage().filename == path
+    assert private.untyped_storage().filename is None
     s = torch.FloatStorage.from_file(path, True, 4)
     s[0] = 9
     assert shared[0] == 9
@@ -199,23 +203,23 @@ def test_typed_storages_say_that_they_will_go():
         warnings.simplefilter("always")
         torch.FloatStorage()
         torch.ones(2).storage()
-    assert (
-        len(seen) == 1
-        and str(seen[0].message).startswith("TypedStorage is deprecated")
-        and seen[0].filename == __file__
-    )
+    assert len(seen) == 1
+    assert str(seen[0].message).startswith("TypedStorage is deprecated")
+    assert seen[0].filename == __file__
 
 
 def test_copies_and_pickles():
     x = torch.ones(2)
     copied, storage = copy.deepcopy([x, x.storage()])
     copied[0] = 5
-    assert storage[0] == 5 and x[0] == 1
+    assert storage[0] == 5
+    assert x[0] == 1
     assert pickle.loads(pickle.dumps(torch.FloatStorage([1, 2]))).tolist() == [1, 2]
     g = torch.Generator().manual_seed(12)
     torch.rand(5, generator=g)
     for other in (pickle.loads(pickle.dumps(g)), copy.deepcopy(g)):
-        assert other.initial_seed() == 12 and torch.equal(other.get_state(), g.get_state())
+        assert other.initial_seed() == 12
+        assert torch.equal(other.get_state(), g.get_state())
 
 
 def test_resized_in_the_order_of_channels():

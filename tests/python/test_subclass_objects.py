@@ -41,14 +41,18 @@ def test_slots_are_copied_and_saved():
     x = Slotted(torch.tensor([1.0, 2.0]))
     x.note = "kept"
     copied = copy.deepcopy(x)
-    assert type(copied) is Slotted and copied.elem is not x.elem
-    assert torch.equal(copied.elem, x.elem) and copied.note == "kept"
+    assert type(copied) is Slotted
+    assert copied.elem is not x.elem
+    assert torch.equal(copied.elem, x.elem)
+    assert copied.note == "kept"
     file = io.BytesIO()
     torch.save(x, file)
     file.seek(0)
     with torch.serialization.safe_globals([Slotted]):
         loaded = torch.load(file)
-    assert type(loaded) is Slotted and torch.equal(loaded.elem, x.elem) and loaded.note == "kept"
+    assert type(loaded) is Slotted
+    assert torch.equal(loaded.elem, x.elem)
+    assert loaded.note == "kept"
 
 
 class Restored(Slotted):
@@ -71,7 +75,8 @@ def test_a_gradient_is_the_same_object_each_time():
     (x * 2).sum().backward()
     first = id(x.grad)
     kept = [torch.zeros(1) for _ in range(8)]  # would take the place of an object that was let go
-    assert id(x.grad) == first and len(kept) == 8
+    assert id(x.grad) == first
+    assert len(kept) == 8
     x.grad.note = 1
     assert x.grad.note == 1
 
@@ -107,4 +112,5 @@ def test_cycles_of_parameters_and_plain_subclasses_are_collected():
         seen = weakref.ref(made)
         del made
         gc.collect()
-        assert seen() is None and not gc.garbage
+        assert seen() is None
+        assert not gc.garbage

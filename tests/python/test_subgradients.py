@@ -62,9 +62,8 @@ def test_choices(function, values, wanted):
 
 def test_signs_of_nan_are_zero():
     x = torch.tensor([NAN, 2.0, -3.0])
-    assert torch.sign(x).tolist() == torch.sgn(x).tolist() == [0, 1, -1] and torch.heaviside(
-        x, torch.tensor(0.5)
-    ).tolist() == [0, 1, 0]
+    assert torch.sign(x).tolist() == torch.sgn(x).tolist() == [0, 1, -1]
+    assert torch.heaviside(x, torch.tensor(0.5)).tolist() == [0, 1, 0]
 
 
 def test_a_median_that_is_nan_shares_its_gradient():

@@ -27,8 +27,13 @@ def test_to_takes_its_arguments_in_every_form():
 
 def test_to_is_the_tensor_itself_where_nothing_changes():
     x = torch.ones(2)
-    assert x.to() is x and x.to("cpu") is x and x.to(torch.float32) is x and x.to(x) is x and x.cpu() is x
-    assert x.to("cpu", non_blocking=True) is x and x.type(torch.FloatTensor) is x
+    assert x.to() is x
+    assert x.to("cpu") is x
+    assert x.to(torch.float32) is x
+    assert x.to(x) is x
+    assert x.cpu() is x
+    assert x.to("cpu", non_blocking=True) is x
+    assert x.type(torch.FloatTensor) is x
     assert x.to(torch.float32, copy=True) is not x
 
 
@@ -49,9 +54,11 @@ def test_to_refuses_what_it_does_not_know(arguments, keywords):
 
 def test_type():
     x = torch.ones(2)
-    assert x.type() == "torch.FloatTensor" and torch.ones(1, dtype=torch.bool).type() == "torch.BoolTensor"
+    assert x.type() == "torch.FloatTensor"
+    assert torch.ones(1, dtype=torch.bool).type() == "torch.BoolTensor"
     assert x.type("torch.DoubleTensor").dtype == torch.float64
-    assert x.type(torch.LongTensor).dtype == torch.int64 and x.type(torch.int8).dtype == torch.int8
+    assert x.type(torch.LongTensor).dtype == torch.int64
+    assert x.type(torch.int8).dtype == torch.int8
     for bad in ("torch.foo", "torch.float32", "FloatTensor"):
         with pytest.raises(ValueError, match="invalid type"):
             x.type(bad)
@@ -61,14 +68,21 @@ def test_type():
 
 # ---- The old constructors ----
 def test_old_constructors():
-    assert torch.Tensor().shape == (0,) and torch.Tensor(3).shape == (3,) and torch.Tensor(2, 3).shape == (2, 3)
+    assert torch.Tensor().shape == (0,)
+    assert torch.Tensor(3).shape == (3,)
+    assert torch.Tensor(2, 3).shape == (2, 3)
     assert torch.Tensor(torch.Size([2, 3])).shape == (2, 3)
-    assert torch.Tensor([1, 2]).tolist() == [1.0, 2.0] and torch.Tensor((2, 3)).tolist() == [2.0, 3.0]
+    assert torch.Tensor([1, 2]).tolist() == [1.0, 2.0]
+    assert torch.Tensor((2, 3)).tolist() == [2.0, 3.0]
     assert torch.Tensor(np.ones(2)).dtype == torch.float32
     x = torch.tensor([1, 2])
-    assert torch.Tensor(x).data_ptr() == x.data_ptr() and torch.Tensor(x).dtype == torch.int64
-    assert torch.LongTensor([1.7, 2]).tolist() == [1, 2] and torch.BoolTensor([1, 0]).tolist() == [True, False]
-    assert x.new([3]).dtype == torch.int64 and x.new(2, 2).shape == (2, 2) and x.new().shape == (0,)
+    assert torch.Tensor(x).data_ptr() == x.data_ptr()
+    assert torch.Tensor(x).dtype == torch.int64
+    assert torch.LongTensor([1.7, 2]).tolist() == [1, 2]
+    assert torch.BoolTensor([1, 0]).tolist() == [True, False]
+    assert x.new([3]).dtype == torch.int64
+    assert x.new(2, 2).shape == (2, 2)
+    assert x.new().shape == (0,)
     assert torch.ones(1, dtype=torch.int8).new_tensor([1.5]).tolist() == [1]
 
 
@@ -84,12 +98,11 @@ def test_old_constructors_refuse(arguments):
 
 def test_old_types_are_types():
     x = torch.ones(2)
-    assert (
-        isinstance(x, torch.FloatTensor)
-        and not isinstance(x, torch.LongTensor)
-        and not isinstance(3, torch.FloatTensor)
-    )
-    assert repr(torch.FloatTensor) == "<class 'torch.FloatTensor'>" and torch.FloatTensor.dtype == torch.float32
+    assert isinstance(x, torch.FloatTensor)
+    assert not isinstance(x, torch.LongTensor)
+    assert not isinstance(3, torch.FloatTensor)
+    assert repr(torch.FloatTensor) == "<class 'torch.FloatTensor'>"
+    assert torch.FloatTensor.dtype == torch.float32
 
 
 def test_subclasses():
@@ -97,10 +110,12 @@ def test_subclasses():
         pass
 
     s = Sub([1, 2])
-    assert type(s) is Sub and s.tolist() == [1.0, 2.0]
+    assert type(s) is Sub
+    assert s.tolist() == [1.0, 2.0]
     assert type(torch.ones(2).as_subclass(Sub)) is Sub
     t = torch.Tensor._make_subclass(Sub, torch.ones(2), True)
-    assert type(t) is Sub and t.requires_grad
+    assert type(t) is Sub
+    assert t.requires_grad
     for bad in (int, 3, None):
         with pytest.raises(TypeError):
             torch.ones(2).as_subclass(bad)
@@ -108,22 +123,30 @@ def test_subclasses():
 
 def test_what_a_tensor_is():
     x = torch.ones(2, 3, 4)
-    assert x.layout == torch.strided and not x.is_conj() and not x.is_xla and x.to_dense() is x
+    assert x.layout == torch.strided
+    assert not x.is_conj()
+    assert not x.is_xla
+    assert x.to_dense() is x
     assert x.permute(2, 0, 1).dim_order() == (1, 2, 0)
     assert torch.ones(1, 2, 3, 4).to(memory_format=torch.channels_last).dim_order() == (0, 2, 3, 1)
-    assert torch.ones(1).is_nonzero() and not torch.zeros(1).is_nonzero()
+    assert torch.ones(1).is_nonzero()
+    assert not torch.zeros(1).is_nonzero()
     with pytest.raises(RuntimeError, match="ambiguous"):
         x.is_nonzero()
     assert x.new_empty_strided((2, 2), (1, 2)).stride() == (1, 2)
-    assert x.module_load(torch.zeros(2, 3, 4)).sum().item() == 0 and x.sum().item() == 0
+    assert x.module_load(torch.zeros(2, 3, 4)).sum().item() == 0
+    assert x.sum().item() == 0
 
 
 # ---- Storage ----
 def test_untyped_storage():
     x = torch.ones(2, 3)
     s = x.untyped_storage()
-    assert s is x[1].untyped_storage() and s.nbytes() == len(s) == 24 and s.data_ptr() == x.data_ptr()
-    assert s[3] == 63 and s.tolist()[:4] == [0, 0, 128, 63]
+    assert s is x[1].untyped_storage()
+    assert s.nbytes() == len(s) == 24
+    assert s.data_ptr() == x.data_ptr()
+    assert s[3] == 63
+    assert s.tolist()[:4] == [0, 0, 128, 63]
     s.fill_(0)
     assert x.sum().item() == 0
     s[3] = 63
@@ -138,10 +161,14 @@ def test_untyped_storage():
 def test_typed_storage():
     x = torch.arange(3.0)
     s = x.storage()
-    assert s.tolist() == [0, 1, 2] and s.size() == 3 and s.nbytes() == 12 and s.dtype == torch.float32
+    assert s.tolist() == [0, 1, 2]
+    assert s.size() == 3
+    assert s.nbytes() == 12
+    assert s.dtype == torch.float32
     s[1] = 5
     assert x.tolist() == [0, 5, 2]
-    assert isinstance(s, torch.FloatStorage) and not isinstance(s, torch.LongStorage)
+    assert isinstance(s, torch.FloatStorage)
+    assert not isinstance(s, torch.LongStorage)
     assert torch.FloatTensor(torch.FloatStorage([1, 2])).tolist() == [1, 2]
 
 
@@ -150,7 +177,9 @@ def test_set():
     x = torch.empty(0).set_(base.untyped_storage(), 1, (2, 2), (2, 1))
     assert x.tolist() == [[1, 2], [3, 4]]
     x[0, 0] = 9
-    assert base[1].item() == 9 and x.is_set_to(x) and not x.is_set_to(base)
+    assert base[1].item() == 9
+    assert x.is_set_to(x)
+    assert not x.is_set_to(base)
     assert torch.empty(0).set_(base).data_ptr() == base.data_ptr()
     assert torch.ones(3).set_().shape == (0,)
     with pytest.raises(RuntimeError):
@@ -161,8 +190,10 @@ def test_set():
 
 def test_resize():
     x = torch.ones(4)
-    assert x.resize_(2, 2) is x and x.shape == (2, 2)
-    assert x.resize_((8,)).shape == (8,) and x[:4].tolist() == [1] * 4
+    assert x.resize_(2, 2) is x
+    assert x.shape == (2, 2)
+    assert x.resize_((8,)).shape == (8,)
+    assert x[:4].tolist() == [1] * 4
     assert torch.ones(4).resize_as_(torch.ones(2, 2)).shape == (2, 2)
     with pytest.raises(RuntimeError, match="require grad"):
         torch.ones(2, requires_grad=True).resize_(3)
@@ -184,7 +215,9 @@ def test_an_array_keeps_its_memory_when_the_tensor_is_resized():
 
 def test_shared_memory_is_seen_by_a_child():
     x = torch.zeros(3)
-    assert not x.is_shared() and x.share_memory_() is x and x.is_shared()
+    assert not x.is_shared()
+    assert x.share_memory_() is x
+    assert x.is_shared()
     child = os.fork()
     if not child:
         x[1] = 7
@@ -203,6 +236,7 @@ def test_functions_over_elements():
 
 
 def test_complex():
-    assert complex(torch.tensor(1 + 2j)) == 1 + 2j and complex(torch.tensor([3])) == 3 + 0j
+    assert complex(torch.tensor(1 + 2j)) == 1 + 2j
+    assert complex(torch.tensor([3])) == 3 + 0j
     with pytest.raises(ValueError, match="only one element"):
         complex(torch.ones(2))

@@ -24,15 +24,19 @@ def named(data, label):
 def test_copy_shares_memory():
     x = torch.ones(2)
     y = copy.copy(x)
-    assert y is not x and y.data_ptr() == x.data_ptr()
+    assert y is not x
+    assert y.data_ptr() == x.data_ptr()
 
 
 def test_deepcopy():
     x = torch.arange(6.0).reshape(2, 3).requires_grad_()
     (x * 2).sum().backward()
     y = copy.deepcopy(x)
-    assert y.tolist() == x.tolist() and y.data_ptr() != x.data_ptr() and y.requires_grad
-    assert y.grad.tolist() == x.grad.tolist() and y.grad is not x.grad
+    assert y.tolist() == x.tolist()
+    assert y.data_ptr() != x.data_ptr()
+    assert y.requires_grad
+    assert y.grad.tolist() == x.grad.tolist()
+    assert y.grad is not x.grad
     with pytest.raises(RuntimeError, match="graph leaves"):
         copy.deepcopy(x * 2)
 
@@ -40,16 +44,20 @@ def test_deepcopy():
 def test_deepcopy_keeps_what_is_shared():
     base = torch.arange(6.0)
     twice, view = copy.deepcopy([[base, base], base[2:4]])
-    assert twice[0] is twice[1] and twice[0].data_ptr() != base.data_ptr()
+    assert twice[0] is twice[1]
+    assert twice[0].data_ptr() != base.data_ptr()
     view[0] = 99
-    assert twice[0].tolist() == [0, 1, 99, 3, 4, 5] and base[2].item() == 2
+    assert twice[0].tolist() == [0, 1, 99, 3, 4, 5]
+    assert base[2].item() == 2
     assert copy.deepcopy(base.reshape(2, 3).T).stride() == (1, 3)
 
 
 def test_deepcopy_of_subclasses():
     x = named([1.0, 2.0], ["a"])
     y = copy.deepcopy(x)
-    assert type(y) is Named and y.label == ["a"] and y.label is not x.label
+    assert type(y) is Named
+    assert y.label == ["a"]
+    assert y.label is not x.label
 
 
 # ---- pickle ----
@@ -60,7 +68,9 @@ def test_deepcopy_of_subclasses():
 def test_pickle(protocol, dtype):
     x = torch.tensor([[1, 0, 1], [0, 1, 1]]).to(dtype).T
     y = pickle.loads(pickle.dumps(x, protocol))
-    assert y.dtype == dtype and y.stride() == x.stride() and y.tolist() == x.tolist()
+    assert y.dtype == dtype
+    assert y.stride() == x.stride()
+    assert y.tolist() == x.tolist()
 
 
 def test_pickle_keeps_what_is_shared():
@@ -75,9 +85,11 @@ def test_pickle_of_empty_tensors_and_attributes():
     x = torch.ones(2, requires_grad=True)
     x.tag = "t"
     y = pickle.loads(pickle.dumps(x))
-    assert y.requires_grad and y.tag == "t"
+    assert y.requires_grad
+    assert y.tag == "t"
     z = pickle.loads(pickle.dumps(named([1.0], "n")))
-    assert type(z) is Named and z.label == "n"
+    assert type(z) is Named
+    assert z.label == "n"
 
 
 @pytest.mark.parametrize(
@@ -96,19 +108,22 @@ def test_pickle_of_empty_tensors_and_attributes():
 )
 def test_pickle_of_what_is_no_tensor(thing):
     again = pickle.loads(pickle.dumps(thing))
-    assert again == thing and type(again) is type(thing)
+    assert again == thing
+    assert type(again) is type(thing)
     assert copy.deepcopy(thing) == thing
 
 
 # ---- Parameters ----
 def test_parameters():
     p = nn.Parameter(torch.ones(2))
-    assert isinstance(p, nn.Parameter) and isinstance(p, torch.Tensor) and p.requires_grad and p.is_leaf
-    assert (
-        not isinstance(torch.ones(2), nn.Parameter)
-        and not nn.Parameter(torch.ones(2), requires_grad=False).requires_grad
-    )
-    assert type(p * 2) is torch.Tensor and type(p.data) is torch.Tensor
+    assert isinstance(p, nn.Parameter)
+    assert isinstance(p, torch.Tensor)
+    assert p.requires_grad
+    assert p.is_leaf
+    assert not isinstance(torch.ones(2), nn.Parameter)
+    assert not nn.Parameter(torch.ones(2), requires_grad=False).requires_grad
+    assert type(p * 2) is torch.Tensor
+    assert type(p.data) is torch.Tensor
     assert repr(p) == "Parameter containing:\ntensor([1., 1.], requires_grad=True)"
     assert nn.Parameter().shape == (0,)
     with pytest.raises(TypeError):
@@ -119,7 +134,10 @@ def test_parameters_copy_and_pickle():
     p = nn.Parameter(torch.ones(2))
     p.tag = 1
     for q in (copy.deepcopy(p), pickle.loads(pickle.dumps(p))):
-        assert type(q) is nn.Parameter and q.requires_grad and q.tag == 1 and q.data_ptr() != p.data_ptr()
+        assert type(q) is nn.Parameter
+        assert q.requires_grad
+        assert q.tag == 1
+        assert q.data_ptr() != p.data_ptr()
     both = copy.deepcopy([p, p])
     assert both[0] is both[1]
 
@@ -131,7 +149,8 @@ def test_uninitialised_parameters():
     with pytest.raises(ValueError, match="uninitialized"):
         p + 1
     p.materialize((2, 3))
-    assert type(p) is nn.Parameter and p.shape == (2, 3)
+    assert type(p) is nn.Parameter
+    assert p.shape == (2, 3)
 
 
 # ---- Objects that outlive Python's references ----
@@ -140,11 +159,13 @@ def test_a_gradient_keeps_its_type_and_attributes():
     x.grad = named([1.0, 2.0], "kept")
     gc.collect()
     g = x.grad
-    assert type(g) is Named and g.label == "kept"
+    assert type(g) is Named
+    assert g.label == "kept"
     address = id(g)
     del g
     gc.collect()
-    assert x.grad.label == "kept" and id(x.grad) == address
+    assert x.grad.label == "kept"
+    assert id(x.grad) == address
     for _ in range(5):  # back and forth
         assert x.grad.label == "kept"
 
@@ -173,7 +194,8 @@ def test_an_object_taken_back_lives_on():
     g = x.grad
     x.grad = None
     gc.collect()
-    assert g.label == "mine" and g.tolist() == [1.0, 2.0]
+    assert g.label == "mine"
+    assert g.tolist() == [1.0, 2.0]
 
 
 def test_plain_tensors_are_not_kept():
@@ -183,4 +205,5 @@ def test_plain_tensors_are_not_kept():
     z = y.exp()
     del y
     gc.collect()
-    assert gone() is None and z.requires_grad
+    assert gone() is None
+    assert z.requires_grad

@@ -153,7 +153,9 @@ def test_numpy_and_back_shares_memory(name):
     assert t.dtype == getattr(torch, name)
     assert t.data_ptr() == a.ctypes.data
     b = t.numpy()
-    assert b.dtype == a.dtype and b.ctypes.data == a.ctypes.data and (b == a).all()
+    assert b.dtype == a.dtype
+    assert b.ctypes.data == a.ctypes.data
+    assert (b == a).all()
     a[1, 2] = 1
     assert t[1, 2].item() == a[1, 2]
 
@@ -164,7 +166,8 @@ def test_strided_arrays_keep_their_strides():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             t = torch.from_numpy(view)
-        assert (t.numpy() == view).all() and t.shape == view.shape
+        assert (t.numpy() == view).all()
+        assert t.shape == view.shape
 
 
 def test_arrays_that_cannot_be_shared():
@@ -252,7 +255,9 @@ def test_asarray():
 def test_buffer_protocol():
     t = torch.arange(6, dtype=torch.int32).reshape(2, 3)
     view = memoryview(t)
-    assert view.format == "i" and view.shape == (2, 3) and view.strides == (12, 4)
+    assert view.format == "i"
+    assert view.shape == (2, 3)
+    assert view.strides == (12, 4)
     assert view.tolist() == t.tolist()
     assert bytes(t) == t.numpy().tobytes()
     view[1, 2] = 9
@@ -280,7 +285,8 @@ def test_frombuffer():
 def test_dlpack_with_numpy():
     a = np.arange(6.0).reshape(2, 3)
     t = torch.from_dlpack(a)
-    assert t.data_ptr() == a.ctypes.data and t.tolist() == a.tolist()
+    assert t.data_ptr() == a.ctypes.data
+    assert t.tolist() == a.tolist()
     b = np.from_dlpack(torch.arange(4))
     assert b.tolist() == [0, 1, 2, 3]
     assert torch.from_dlpack(a, copy=True).data_ptr() != a.ctypes.data
@@ -292,7 +298,8 @@ def test_dlpack_capsules():
     for version in (None, (0, 8), (1, 0)):
         capsule = x.__dlpack__(max_version=version)
         y = torch.from_dlpack(capsule)
-        assert y.data_ptr() == x.data_ptr() and y.shape == (2, 3)
+        assert y.data_ptr() == x.data_ptr()
+        assert y.shape == (2, 3)
         with pytest.raises(RuntimeError, match="only once"):
             torch.from_dlpack(capsule)
     assert torch.from_dlpack(x.__dlpack__(copy=True)).data_ptr() != x.data_ptr()
@@ -313,7 +320,8 @@ def test_tolist_and_item(name):
     assert t.T.tolist() == [[1, 1], [0, 1]]
     assert type(t[0, 0].item()) is type(t.tolist()[0][0])
     assert t[0, 0].tolist() == 1
-    assert torch.ones(0, 3).tolist() == [] and torch.ones(2, 0).tolist() == [[], []]
+    assert torch.ones(0, 3).tolist() == []
+    assert torch.ones(2, 0).tolist() == [[], []]
     with pytest.raises(RuntimeError, match="4 elements"):
         t.item()
 
@@ -329,7 +337,8 @@ def test_format():
 
 def test_sequence_protocol():
     t = torch.arange(3)
-    assert 2 in t and 5 not in t
+    assert 2 in t
+    assert 5 not in t
     with pytest.raises(RuntimeError):
         "a" in t
     assert reversed(t).tolist() == [2, 1, 0]
@@ -342,13 +351,23 @@ def test_sequence_protocol():
     assert "tolist" in dir(t)
 
 
+def test_make_tensor_draws_pytorchs_numbers():
+    from taper.testing import make_tensor
+
+    torch.manual_seed(0)
+    x = make_tensor(3, dtype=torch.float32, device="cpu", low=-1, high=1, noncontiguous=True)
+    assert x.tolist() == [0.5364435911178589, -0.7359390258789062, 0.26815736293792725]
+    assert torch.rand(1).item() == 0.4900934100151062
+
+
 def test_make_tensor_keeps_to_its_interval_and_refuses_others():
     from taper.testing import make_tensor
 
     for dtype in torch.bool, torch.uint8, torch.int64, torch.float16, torch.float32, torch.complex64:
         x = make_tensor(200, dtype=dtype, device="cpu", low=0, high=2)
         x = torch.view_as_real(x) if dtype.is_complex else x
-        assert x.ge(0).all() and x.lt(2).all()
+        assert x.ge(0).all()
+        assert x.lt(2).all()
         assert make_tensor(2, 3, dtype=dtype, device="cpu", noncontiguous=True).stride() == (6, 2)
         for low, high, words in (
             (1, 0, "`low` must be less than `high`"),
@@ -370,7 +389,8 @@ def test_make_tensor_keeps_to_its_interval_and_refuses_others():
 
 def test_dim_order_tells_where_sizes_of_one_leave_it_open():
     x = torch.empty(2, 2, 1, 2)
-    assert x.dim_order() == (0, 1, 2, 3) and torch.empty(2, 3, 5, 7).dim_order(ambiguity_check=True) == (0, 1, 2, 3)
+    assert x.dim_order() == (0, 1, 2, 3)
+    assert torch.empty(2, 3, 5, 7).dim_order(ambiguity_check=True) == (0, 1, 2, 3)
     with pytest.raises(RuntimeError, match="does not have unique dim order"):
         x.dim_order(ambiguity_check=True)
     assert x.to(memory_format=torch.channels_last).dim_order(
@@ -394,7 +414,8 @@ def test_arrays_of_others_by_dlpack():
     x = torch.arange(3.0)
     copied, shared = torch.tensor(Wrapper(x)), torch.asarray(torch.utils.dlpack.to_dlpack(x))
     x[0] = 7
-    assert copied[0] == 0 and shared[0] == 7
+    assert copied[0] == 0
+    assert shared[0] == 7
 
 
 def test_a_buffer_that_cannot_be_written_is_told():

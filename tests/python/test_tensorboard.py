@@ -192,12 +192,11 @@ def test_boxes_are_drawn(tmp_path):
             "labels", torch.zeros(3, 40, 60), torch.tensor([[10, 5, 50, 35]]), 1, labels=["cat"], rescale=2
         )
     picture = pixels(read(tmp_path).Images("boxes")[0].encoded_image_string)
-    assert (
-        picture[5, 20].tolist() == [255, 0, 0]
-        and picture[20, 10].tolist() == [255, 0, 0]
-        and picture[25, 30].tolist() == [255, 0, 0]
-    )
-    assert picture[15, 20].tolist() == [0, 0, 0] and picture[4, 20].tolist() == [0, 0, 0]
+    assert picture[5, 20].tolist() == [255, 0, 0]
+    assert picture[20, 10].tolist() == [255, 0, 0]
+    assert picture[25, 30].tolist() == [255, 0, 0]
+    assert picture[15, 20].tolist() == [0, 0, 0]
+    assert picture[4, 20].tolist() == [0, 0, 0]
     labelled = pixels(read(tmp_path).Images("labels")[0].encoded_image_string)
     assert labelled.shape == (80, 120, 3)
     assert (labelled[40:68, 24:90] == [255, 0, 0]).all(axis=2).mean() > 0.05  # the label's ground
@@ -262,7 +261,8 @@ def test_sound_comes_back(tmp_path):
     with wave.open(io.BytesIO(event.encoded_audio_string)) as file:
         assert (file.getnchannels(), file.getframerate(), file.getnframes()) == (2, 8000, 100)
         frames = numpy.frombuffer(file.readframes(100), dtype="<i2").reshape(100, 2)
-    assert frames[0].tolist() == [-32767, 0] and frames[-1].tolist() == [32767, 0]
+    assert frames[0].tolist() == [-32767, 0]
+    assert frames[-1].tolist() == [32767, 0]
 
 
 def test_half_tensors_come_back(tmp_path):
@@ -307,7 +307,8 @@ def test_graphs_show_modules_operators_and_shapes(tmp_path):
     assert list(nodes["Net/mean"].input) == ["Net/Sequential[body]/Relu[1]/relu"]
     assert list(nodes["Net/add"].input) == ["Net/Sequential[body]/Relu[1]/relu", "Net/mean"]
     assert list(nodes["Net/add_1"].input) == ["Net/mul", "input/x_1"]
-    assert nodes["output/output"].op == "IO Node" and list(nodes["output/output"].input) == ["Net/log_softmax"]
+    assert nodes["output/output"].op == "IO Node"
+    assert list(nodes["output/output"].input) == ["Net/log_softmax"]
     assert all(name in nodes for node in nodes.values() for name in node.input)
 
 
@@ -316,7 +317,8 @@ def test_graphs_leave_the_model_as_it_was(tmp_path):
     with SummaryWriter(tmp_path) as writer, pytest.raises(RuntimeError):
         writer.add_graph(model, (torch.randn(3, 5), torch.ones(2)))  # a shape that does not fit
     assert type(model(torch.randn(3, 4), torch.ones(2))) is torch.Tensor
-    assert not model.body._forward_hooks and not model.body._forward_pre_hooks
+    assert not model.body._forward_hooks
+    assert not model.body._forward_pre_hooks
 
 
 # ---- The writer ----
@@ -360,13 +362,9 @@ def test_purged_steps_are_gone(tmp_path):
 
 
 def test_a_program_that_ends_without_close_loses_nothing(tmp_path):
-    program = f"""
-from torch.utils.tensorboard import SummaryWriter
-w = SummaryWriter({str(tmp_path)!r})
-w.add_scalar("a", 1, 1)
-raise SystemExit("stopped")
-"""
-    subprocess.run([sys.executable, "-m", "taper", "run", "-c", program], capture_output=True, timeout=60)
+    program = pathlib.Path(__file__).parent / "child_programs" / "unclosed_writer.py"
+    command = [sys.executable, "-m", "taper", "run", str(program), str(tmp_path)]
+    subprocess.run(command, capture_output=True, timeout=120)
     assert [point.value for point in read(tmp_path).Scalars("a")] == [1]
 
 
@@ -466,20 +464,15 @@ def test_summaries_read_as_messages():
     from taper.utils.tensorboard import _utils, summary
 
     made = summary.scalar("loss", 0.5)
-    assert (
-        made.value[0].tag == "loss"
-        and made.value[0].simple_value == 0.5
-        and made == type(made._message).FromString(made.SerializeToString())
-        and made != b""
-    )
+    assert made.value[0].tag == "loss"
+    assert made.value[0].simple_value == 0.5
+    assert made == type(made._message).FromString(made.SerializeToString())
+    assert made != b""
     with pytest.raises(NotImplementedError, match="numpy array or torch tensor are expected"):
         summary.histogram("dummy", [1, 3], "tensorflow")
-    assert (
-        summary._calc_scale_factor(numpy.zeros(3, numpy.uint8)) == 1
-        and summary._calc_scale_factor(numpy.zeros(3)) == 255
-    )
-    assert _utils.convert_to_HWC(numpy.zeros((16, 3, 32, 32)), "nchw").shape == (64, 256, 3) and _utils.convert_to_HWC(
-        numpy.zeros((32, 32)), "hw"
-    ).shape == (32, 32, 3)
+    assert summary._calc_scale_factor(numpy.zeros(3, numpy.uint8)) == 1
+    assert summary._calc_scale_factor(numpy.zeros(3)) == 255
+    assert _utils.convert_to_HWC(numpy.zeros((16, 3, 32, 32)), "nchw").shape == (64, 256, 3)
+    assert _utils.convert_to_HWC(numpy.zeros((32, 32)), "hw").shape == (32, 32, 3)
     video = numpy.random.random((3, 2, 3, 4, 5))
     assert numpy.allclose(_utils._prepare_video(video).sum((1, 2, 3)), video.sum((0, 2, 3, 4)))

@@ -53,14 +53,16 @@ def test_saved_again(name):
 
 def test_is_a_script_module():
     module = torch.jit.load(path("methods"), map_location="cpu")
-    assert isinstance(module, torch.jit.ScriptModule) and isinstance(module, torch.jit.RecursiveScriptModule)
+    assert isinstance(module, torch.jit.ScriptModule)
+    assert isinstance(module, torch.jit.RecursiveScriptModule)
     assert module.original_name == "Methods"
     assert "def forward" in module.code
     x = torch.ones(2, 3)
     torch.testing.assert_close(module.scaled(x, k=2), x @ module.w * 2)
     assert module.calls == 0
     module(x)
-    assert module.calls == 1 and int(module.steps) == 1
+    assert module.calls == 1
+    assert int(module.steps) == 1
     module.calls = 5
     assert copy.deepcopy(module).calls == 5
     module.train()
@@ -95,8 +97,12 @@ def test_other_dtypes():
 def test_values_in_and_out():
     module = torch.jit.load(path("containers"))
     out, text, n = module({"a": torch.ones(2)}, name="words")
-    assert list(out) == ["a", "a_seen"] and text == "2 of WORDS" and n == 1
-    assert module.counts == {"a": 1, "b": 2} and module.scale == [0.5, 1.5] and module.absent is None
+    assert list(out) == ["a", "a_seen"]
+    assert text == "2 of WORDS"
+    assert n == 1
+    assert module.counts == {"a": 1, "b": 2}
+    assert module.scale == [0.5, 1.5]
+    assert module.absent is None
     with pytest.raises(RuntimeError, match="asked for an error: bad"):
         module({"a": torch.ones(2)}, "bad")
     with pytest.raises(TypeError, match="Expected a value of type 'Dict'"):

@@ -34,7 +34,8 @@ def test_images_are_written_and_read(tmp_path):
     assert tio.read_image(str(tmp_path / "a.png"), "RGB_ALPHA").shape == (4, 6, 8)
     tio.write_jpeg(image, str(tmp_path / "a.jpg"), quality=95)
     with Image.open(tmp_path / "a.jpg") as seen:
-        assert seen.size == (8, 6) and seen.mode == "RGB"
+        assert seen.size == (8, 6)
+        assert seen.mode == "RGB"
         same = taper.tensor(list(seen.tobytes()), dtype=taper.uint8).view(6, 8, 3).permute(2, 0, 1)
     assert taper.equal(tio.decode_jpeg(tio.read_file(str(tmp_path / "a.jpg"))), same)
     assert [one.shape for one in tio.decode_jpeg([tio.encode_jpeg(image)] * 2)] == [(3, 6, 8)] * 2
@@ -50,15 +51,12 @@ def test_a_grid_of_images():
     images = taper.arange(5 * 12, dtype=taper.float32).view(5, 1, 3, 4)
     grid = utils.make_grid(images, nrow=3, padding=1, pad_value=7)
     assert grid.shape == (3, 2 * 4 + 1, 3 * 5 + 1)
-    assert (
-        grid[0, 0].tolist() == [7.0] * 16
-        and grid[2, 1, 1:5].tolist() == [0, 1, 2, 3]
-        and grid[1, 5, 6:10].tolist() == [48, 49, 50, 51]
-    )
+    assert grid[0, 0].tolist() == [7.0] * 16
+    assert grid[2, 1, 1:5].tolist() == [0, 1, 2, 3]
+    assert grid[1, 5, 6:10].tolist() == [48, 49, 50, 51]
     each = utils.make_grid(images, normalize=True, scale_each=True)
-    assert (
-        float(each.max()) == 1.0 and float(utils.make_grid(images, normalize=True, value_range=(0, 118)).max()) == 0.5
-    )
+    assert float(each.max()) == 1.0
+    assert float(utils.make_grid(images, normalize=True, value_range=(0, 118)).max()) == 0.5
     assert utils.make_grid(images[:1]).shape == (3, 3, 4)
 
 
@@ -77,9 +75,9 @@ def test_images_are_saved(tmp_path):
 def test_drawing():
     image = taper.zeros(3, 20, 20, dtype=taper.uint8)
     drawn = utils.draw_bounding_boxes(image, taper.tensor([[2, 3, 10, 12]]), colors="red")
-    assert (
-        drawn[:, 3, 5].tolist() == [255, 0, 0] and int((drawn[0] > 0).sum()) == 2 * 9 + 2 * 8 and int(image.sum()) == 0
-    )
+    assert drawn[:, 3, 5].tolist() == [255, 0, 0]
+    assert int((drawn[0] > 0).sum()) == 2 * 9 + 2 * 8
+    assert int(image.sum()) == 0
     mask = taper.zeros(20, 20, dtype=taper.bool)
     mask[4:6, 4:6] = True
     assert utils.draw_segmentation_masks(image, mask, alpha=0.5, colors="blue")[2, 4, 4].item() == 127
@@ -116,20 +114,27 @@ def test_mnist_from_its_files(tmp_path, packed):
     make_mnist(tmp_path / "MNIST" / "raw", packed=packed)
     plain = datasets.MNIST(tmp_path, download=True)
     image, label = plain[3]
-    assert image.mode == "L" and image.size == (28, 28) and label == 3 and type(label) is int and len(plain) == 6
-    assert (
-        plain.data.shape == (6, 28, 28) and plain.targets.dtype == taper.int64 and plain.class_to_idx["3 - three"] == 3
-    )
+    assert image.mode == "L"
+    assert image.size == (28, 28)
+    assert label == 3
+    assert type(label) is int
+    assert len(plain) == 6
+    assert plain.data.shape == (6, 28, 28)
+    assert plain.targets.dtype == taper.int64
+    assert plain.class_to_idx["3 - three"] == 3
     steps = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))])
     quick, slow = (
         datasets.MNIST(tmp_path, transform=steps),
         datasets.MNIST(tmp_path, transform=lambda image: steps(image)),
     )
-    assert taper.equal(quick[5][0], slow[5][0]) and quick[5][0].shape == (1, 28, 28)
+    assert taper.equal(quick[5][0], slow[5][0])
+    assert quick[5][0].shape == (1, 28, 28)
     for (a, i), (b, j) in zip(quick.__getitems__([4, 1, 1]), slow.__getitems__([4, 1, 1])):
-        assert taper.equal(a, b) and i == j
+        assert taper.equal(a, b)
+        assert i == j
     batch, labels = next(iter(taper.utils.data.DataLoader(quick, batch_size=4)))
-    assert batch.shape == (4, 1, 28, 28) and labels.tolist() == [0, 1, 2, 3]
+    assert batch.shape == (4, 1, 28, 28)
+    assert labels.tolist() == [0, 1, 2, 3]
 
 
 def test_a_subclass_keeps_its_own_items(tmp_path):
@@ -143,7 +148,8 @@ def test_a_subclass_keeps_its_own_items(tmp_path):
     batch, labels = next(
         iter(taper.utils.data.DataLoader(Mine(tmp_path, transform=transforms.ToTensor()), batch_size=3))
     )
-    assert labels.tolist() == [100, 101, 102] and batch[2].unique().tolist() == [2.0]
+    assert labels.tolist() == [100, 101, 102]
+    assert batch[2].unique().tolist() == [2.0]
 
 
 def test_mnists_relatives(tmp_path):
@@ -152,7 +158,8 @@ def test_mnists_relatives(tmp_path):
         names=("emnist-letters-train-images-idx3-ubyte", "emnist-letters-train-labels-idx1-ubyte"),
     )
     letters = datasets.EMNIST(tmp_path, split="letters")
-    assert letters.classes[1] == "a" and letters[2][1] == 2
+    assert letters.classes[1] == "a"
+    assert letters[2][1] == 2
     raw = tmp_path / "QMNIST" / "raw"
     make_mnist(raw, names=("qmnist-test-images-idx3-ubyte", "unused"))
     (raw / "qmnist-test-labels-idx2-int").write_bytes(idx(12, (6, 8), struct.pack(">48i", *range(48))))
@@ -199,7 +206,8 @@ def test_cifar_from_its_files(tmp_path):
         ["a", "b", "c", "d"],
         [3, 1, 2, 0],
     )
-    assert test.data.shape == (4, 32, 32, 3) and test.data[0, 0, 1].tolist() == [1, 1025 % 251, 2049 % 251]
+    assert test.data.shape == (4, 32, 32, 3)
+    assert test.data[0, 0, 1].tolist() == [1, 1025 % 251, 2049 % 251]
     quick = datasets.CIFAR10(tmp_path, train=False, transform=transforms.ToTensor())
     assert taper.equal(quick[1][0], transforms.ToTensor()(image))
     assert taper.equal(quick.__getitems__([1])[0][0], quick[1][0])
@@ -226,7 +234,8 @@ def test_images_in_folders(tmp_path):
             bytes(memoryview(tio.encode_png(picture(4, 4)))) if "png" in name.lower() else b"text"
         )
     folder = datasets.ImageFolder(str(tmp_path), transform=transforms.PILToTensor())
-    assert folder.classes == ["cat", "dog"] and folder.targets == [0, 1, 1]
+    assert folder.classes == ["cat", "dog"]
+    assert folder.targets == [0, 1, 1]
     assert [path.rpartition("/")[2] for path, _ in folder.imgs] == ["b.png", "z.png", "a.PNG"]
     assert taper.equal(folder[2][0], picture(4, 4))
     (tmp_path / "fish").mkdir()

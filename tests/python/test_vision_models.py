@@ -33,7 +33,8 @@ def test_as_torchvision(name, monkeypatch):
 
 
 def test_models_by_name():
-    assert "resnet18" in models.list_models() and models.list_models(include="vgg*", exclude="*bn") == [
+    assert "resnet18" in models.list_models()
+    assert models.list_models(include="vgg*", exclude="*bn") == [
         "vgg11",
         "vgg13",
         "vgg16",
@@ -47,7 +48,8 @@ def test_models_by_name():
         for name in models.__dict__
         if name.islower() and not name.startswith("__") and callable(models.__dict__[name])
     )
-    assert {"alexnet", "resnet50", "vgg16_bn", "vit_b_16", "get_model"} <= set(names) and "resnet" not in names
+    assert {"alexnet", "resnet50", "vgg16_bn", "vit_b_16", "get_model"} <= set(names)
+    assert "resnet" not in names
     for enum in (models.ResNet18_Weights, models.ViT_B_16_Weights, models.Swin_T_Weights, models.MNASNet1_0_Weights):
         assert pickle.loads(pickle.dumps(enum.DEFAULT)) is enum.DEFAULT
     with pytest.raises(ValueError, match="Unknown model resnet19"):
@@ -57,11 +59,9 @@ def test_models_by_name():
 def test_weights_from_a_local_file(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     weights = models.SqueezeNet1_1_Weights.DEFAULT
-    assert (
-        weights is models.SqueezeNet1_1_Weights.IMAGENET1K_V1
-        and weights.meta["categories"][1] == "goldfish"
-        and weights.meta["num_params"] == 1235496
-    )
+    assert weights is models.SqueezeNet1_1_Weights.IMAGENET1K_V1
+    assert weights.meta["categories"][1] == "goldfish"
+    assert weights.meta["num_params"] == 1235496
     with pytest.raises(
         RuntimeError,
         match="downloads nothing by itself: please put https://download.pytorch.org/models/squeezenet1_1-b8a52dc0.pth into ",
@@ -151,11 +151,9 @@ def test_features_from_inside():
     model = models.squeezenet1_1(num_classes=4).eval()
     x = taper.rand(1, 3, 64, 64)
     out = create_feature_extractor(model, {"features.3": "early", "classifier": "last"})(x)
-    assert (
-        list(out) == ["early", "last"]
-        and out["early"].shape == (1, 128, 15, 15)
-        and taper.equal(out["last"].flatten(1), model(x))
-    )
+    assert list(out) == ["early", "last"]
+    assert out["early"].shape == (1, 128, 15, 15)
+    assert taper.equal(out["last"].flatten(1), model(x))
     assert "features.0" in get_graph_node_names(model)[0]
     with pytest.raises(ValueError, match="node: 'nothing' is not present"):
         create_feature_extractor(model, ["nothing"])

@@ -58,10 +58,8 @@ def test_numpy_images():
     numpy = pytest.importorskip("numpy")
     array = numpy.arange(60, dtype=numpy.uint8).reshape(4, 5, 3)
     tensor = F.to_tensor(array)
-    assert (
-        tensor.shape == (3, 4, 5)
-        and tensor[1, 2, 3].item() == taper.tensor(array[2, 3, 1] / 255.0, dtype=taper.float32).item()
-    )
+    assert tensor.shape == (3, 4, 5)
+    assert tensor[1, 2, 3].item() == taper.tensor(array[2, 3, 1] / 255.0, dtype=taper.float32).item()
     assert F.to_tensor(array[:, :, 0]).shape == (1, 4, 5)
     assert F.to_tensor(array.astype("float64")).dtype == taper.float64
     assert F.to_tensor(array[::-1]).shape == (3, 4, 5)

@@ -13,15 +13,16 @@ IMAGE = taper.arange(3 * 20 * 24, dtype=taper.int32).mul(7).remainder(256).to(ta
 
 def test_kinds_of_tensors():
     image = tv_tensors.Image(IMAGE)
-    assert isinstance(image, tv_tensors.Image) and type(image + 1) is taper.Tensor and type(image[0]) is taper.Tensor
-    assert isinstance(image.clone(), tv_tensors.Image) and isinstance(image.to(taper.float32), tv_tensors.Image)
+    assert isinstance(image, tv_tensors.Image)
+    assert type(image + 1) is taper.Tensor
+    assert type(image[0]) is taper.Tensor
+    assert isinstance(image.clone(), tv_tensors.Image)
+    assert isinstance(image.to(taper.float32), tv_tensors.Image)
     assert tv_tensors.Image(IMAGE[0]).shape == (1, 20, 24)
     boxes = tv_tensors.BoundingBoxes([[1, 2, 3, 4]], format="XYWH", canvas_size=(20, 24))
-    assert (
-        boxes.format is tv_tensors.BoundingBoxFormat.XYWH
-        and boxes.canvas_size == (20, 24)
-        and "canvas_size=(20, 24)" in repr(boxes)
-    )
+    assert boxes.format is tv_tensors.BoundingBoxFormat.XYWH
+    assert boxes.canvas_size == (20, 24)
+    assert "canvas_size=(20, 24)" in repr(boxes)
     assert tv_tensors.wrap(taper.zeros(1, 4), like=boxes).canvas_size == (20, 24)
 
 
@@ -46,10 +47,12 @@ def test_as_version_1(name, arguments):
         taper.manual_seed(seed)
         want, after = getattr(v1, name)(*arguments)(IMAGE), taper.rand(1)
         taper.manual_seed(seed)
-        assert taper.equal(getattr(v2, name)(*arguments)(IMAGE), want) and taper.equal(taper.rand(1), after)
+        assert taper.equal(getattr(v2, name)(*arguments)(IMAGE), want)
+        assert taper.equal(taper.rand(1), after)
         taper.manual_seed(seed)
         got = getattr(v2, name)(*arguments)(tv_tensors.Image(IMAGE))
-        assert isinstance(got, tv_tensors.Image) and taper.equal(got.as_subclass(taper.Tensor), want)
+        assert isinstance(got, tv_tensors.Image)
+        assert taper.equal(got.as_subclass(taper.Tensor), want)
 
 
 def sample():
@@ -73,7 +76,8 @@ def test_boxes_and_masks_move_with_their_image(transform):
     taper.manual_seed(0)
     out = transform(sample())
     boxes, mask = out["target"]["boxes"], out["target"]["mask"]
-    assert out["target"]["label"] == 3 and isinstance(mask, tv_tensors.Mask)
+    assert out["target"]["label"] == 3
+    assert isinstance(mask, tv_tensors.Mask)
     y, x = taper.where(mask == 1)
     assert boxes.tolist() == [[x.min().item(), y.min().item(), x.max().item() + 1, y.max().item() + 1]]
     assert boxes.canvas_size == tuple(mask.shape[-2:]) == tuple(out["image"].shape[-2:])
@@ -81,7 +85,8 @@ def test_boxes_and_masks_move_with_their_image(transform):
 
 def test_a_resized_sample():
     out = v2.Resize((40, 12))(sample())
-    assert out["target"]["boxes"].tolist() == [[3, 8, 8, 18]] and out["target"]["mask"].shape == (40, 12)
+    assert out["target"]["boxes"].tolist() == [[3, 8, 8, 18]]
+    assert out["target"]["mask"].shape == (40, 12)
     assert set(out["target"]["mask"].unique().tolist()) == {0, 1}
 
 
@@ -96,11 +101,9 @@ def test_the_usual_chain():
         ]
     )
     out, label = steps(IMAGE, 5)
-    assert (
-        label == 5
-        and type(out) is taper.Tensor
-        and out[0, 0, 0].item() == pytest.approx(IMAGE[0, 0, 23].item() / 127.5 - 1)
-    )
+    assert label == 5
+    assert type(out) is taper.Tensor
+    assert out[0, 0, 0].item() == pytest.approx(IMAGE[0, 0, 23].item() / 127.5 - 1)
     assert (
         repr(v2.Compose([v2.ToImage(), v2.Resize(4)]))
         == "Compose(\n      ToImage()\n      Resize(size=[4], interpolation=bilinear, antialias=True)\n)"
@@ -122,6 +125,7 @@ def test_mixed_batches():
     images, labels = taper.rand(4, 3, 8, 8), taper.tensor([0, 1, 2, 1])
     for mixture in (v2.MixUp(num_classes=3), v2.CutMix(num_classes=3)):
         mixed, shares = mixture(images, labels)
-        assert mixed.shape == images.shape and shares.sum(1).tolist() == pytest.approx([1.0] * 4)
+        assert mixed.shape == images.shape
+        assert shares.sum(1).tolist() == pytest.approx([1.0] * 4)
     with pytest.raises(ValueError, match="num_classes must be passed"):
         v2.MixUp()(images, labels)

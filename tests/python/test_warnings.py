@@ -45,7 +45,8 @@ def test_some_are_told_once():
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             call(), call()
-        assert len(told) <= 1 and all(words in str(one.message) for one in told)  # another test may have been the first
+        assert len(told) <= 1
+        assert all(words in str(one.message) for one in told)  # another test may have been the first
 
 
 def test_the_line_is_the_callers():
@@ -55,7 +56,8 @@ def test_the_line_is_the_callers():
         F.softmax(ROW)
         F.kl_div(PROBABILITIES.log(), PROBABILITIES)
         (torch.ones(2, requires_grad=True) * 2).grad
-    assert len(told) == 4 and all(one.filename == __file__ for one in told)
+    assert len(told) == 4
+    assert all(one.filename == __file__ for one in told)
 
 
 def test_ordinary_calls_say_nothing_and_errors_are_possible():
@@ -69,8 +71,10 @@ def test_ordinary_calls_say_nothing_and_errors_are_possible():
             + F.softmax(y, 0).sum()
             + F.kl_div(PROBABILITIES.log(), PROBABILITIES, reduction="batchmean")
         ).backward()
-        assert x.grad is not None and y.grad is not None
-        assert x.detach().grad is None and torch.ones(2, 3).T.shape == (3, 2)
+        assert x.grad is not None
+        assert y.grad is not None
+        assert x.detach().grad is None
+        assert torch.ones(2, 3).T.shape == (3, 2)
         torch.meshgrid(ROW, ROW, indexing="ij")
         nn.CrossEntropyLoss()(COLUMN.expand(3, 4), torch.zeros(3, dtype=torch.int64))
         with pytest.raises(UserWarning, match="not a leaf"):

@@ -132,6 +132,9 @@ def test_live_on_a_terminal(tmp_path):
         writer.close()
         os.close(screen)
     text = shown.decode()
-    assert text.count("\x1b[2J") == 2 and "\x1b[36m" in text and "\x1b[33m" in text
+    assert text.count("\x1b[2J") == 2
+    assert "\x1b[36m" in text
+    assert "\x1b[33m" in text
     lines = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text.rpartition("\x1b[2J")[2]).splitlines()
-    assert len(lines) <= 20 and max(map(len, lines)) <= 60
+    assert len(lines) <= 20
+    assert max(map(len, lines)) <= 60

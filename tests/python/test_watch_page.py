@@ -70,18 +70,21 @@ def test_what_the_page_is_given(address):
     assert [run["name"] for run in found["runs"]] == ["fast", "slow"]
     assert found["runs"][0]["rate"] == 4
     curve = found["curves"]["train/loss"]["slow"]
-    assert len(curve) == 30 and curve[10] == [10, pytest.approx(math.exp(-0.5))]
+    assert len(curve) == 30
+    assert curve[10] == [10, pytest.approx(math.exp(-0.5))]
     assert found["curves"]["odd"]["fast"] == [[0, None]]
     assert [entry["step"] for entry in found["histograms"]["weights"]["fast"]] == [0, 10]
     assert sum(found["histograms"]["weights"]["fast"][1]["counts"]) == 100
     assert found["images"] == {"picture": {"fast": [0, 10], "slow": [0, 10]}}
-    assert found["ranks"][0]["rank"] == 1 and found["ranks"][0]["line"] == "epoch 2 <b>loss</b>"
+    assert found["ranks"][0]["rank"] == 1
+    assert found["ranks"][0]["line"] == "epoch 2 <b>loss</b>"
     assert found["machine"]["total"] > 0
 
 
 def test_images(address):
     data, headers = get(address, "/image?run=fast&tag=picture&at=1")
-    assert headers["Content-Type"] == "image/png" and struct.unpack(">II", data[16:24]) == (5, 4)
+    assert headers["Content-Type"] == "image/png"
+    assert struct.unpack(">II", data[16:24]) == (5, 4)
     for query in (
         "run=fast&tag=picture&at=2",
         "run=none&tag=picture&at=0",
@@ -106,7 +109,9 @@ def test_a_taken_port_is_said(address, logs):
     done = subprocess.run(
         [sys.executable, "-m", "taper", "watch", str(logs), "--serve", port], capture_output=True, text=True, timeout=60
     )
-    assert done.returncode == 1 and f"port {port}" in done.stderr and "--serve 0" in done.stderr
+    assert done.returncode == 1
+    assert f"port {port}" in done.stderr
+    assert "--serve 0" in done.stderr
 
 
 def test_media_of_damaged_and_growing_files(logs):
@@ -119,7 +124,8 @@ def test_media_of_damaged_and_growing_files(logs):
     before = len(media.images["picture"])
     cut.write_bytes(whole)
     media.look()
-    assert len(media.images["picture"]) == 2 >= before and media.at == len(whole)
+    assert len(media.images["picture"]) == 2 >= before
+    assert media.at == len(whole)
     for at in range(len(whole) - 900, len(whole), 7):  # any byte may be wrong
         data = bytearray(whole)
         data[at] ^= 0xFF
@@ -142,8 +148,10 @@ def test_the_page_in_a_browser(address, width, tmp_path):
         timeout=120,
     )
     dom = done.stdout
-    assert 'data-name="train/loss"' in dom and "at step 29" in dom
-    assert 'data-name="weights"' in dom and "steps 0 to 10" in dom
+    assert 'data-name="train/loss"' in dom
+    assert "at step 29" in dom
+    assert 'data-name="weights"' in dom
+    assert "steps 0 to 10" in dom
     assert 'alt="picture at step 10"' in dom
     assert "epoch 2 &lt;b&gt;loss" in dom  # text of logs is never read as HTML
     assert "4 steps/s" in dom

@@ -124,6 +124,64 @@ class Methods(nn.Module):
         return x @ self.w * k
 
 
+class Builtins(nn.Module):
+    """Python's functions on plain values, whose results come back as tensors, and packed sequences."""
+
+    def forward(self, x):
+        k = x.size(0)
+        names = sorted(["b", "a", "z" + hex(85 * k) + oct(8 * k) + bin(-5 * k)])
+        quotient, rest = divmod(-7, k)
+        z = complex(1.5 * k, -2.0)
+        n: List[int] = torch.tensor([3, 1, 2]).tolist()
+        counts = [ord(names[0]), len(names[2]), quotient, rest, sorted(n)[0], min(n), max(n), sum(n)]
+        counts += [ord(c) for c in names[2]]
+        data, sizes = torch._pack_padded_sequence(x, torch.tensor([4, 2, 1]), True)
+        padded, lengths = torch._pad_packed_sequence(data, sizes, True, -1.0, 5)
+        return torch.tensor(counts), torch.tensor(z), data, sizes, padded, lengths
+
+
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(2, 2))
+        self.register_buffer("b", torch.zeros(2))
+
+    def forward(self, x):
+        return x @ self.w + self.b
+
+
+class Values(nn.Module):
+    """Methods that take and give values of all kinds, for programs in C++."""
+
+    def __init__(self):
+        super().__init__()
+        self.part = Part()
+        self.k = 3
+
+    def forward(self, x):
+        return self.part(x) * self.k
+
+    @torch.jit.export
+    def pair(self, x: torch.Tensor) -> Dict[str, torch.Tensor]:
+        return {"a": x, "b": x + 1}
+
+    @torch.jit.export
+    def in_order(self, n: List[int]) -> List[int]:
+        return sorted(n)
+
+    @torch.jit.export
+    def three(self, x: torch.Tensor) -> Tuple[torch.Tensor, int, str]:
+        return (x, 3, "hi")
+
+    @torch.jit.export
+    def total(self, d: Dict[str, int], t: Tuple[int, float]) -> float:
+        return d["a"] + t[1]
+
+    @torch.jit.export
+    def reals(self, x: float) -> List[float]:
+        return [x, 2.0]
+
+
 MODELS = {
     "perceptron": (Perceptron, "trace", (torch.randn(5, 4),)),
     "convolutions": (Convolutions, "trace", (torch.randn(2, 3, 12, 12),)),
@@ -134,6 +192,8 @@ MODELS = {
     "control": (Control, "script", (torch.randn(2, 4),)),
     "containers": (Containers, "script", ({"a": torch.randn(2), "c": torch.randn(3)},)),
     "methods": (Methods, "script", (torch.randn(2, 3),)),
+    "builtins": (Builtins, "script", (torch.arange(24.0).reshape(3, 4, 2),)),
+    "values": (Values, "script", (torch.ones(1, 2),)),
 }
 
 
@@ -161,7 +221,8 @@ def main():
         program = torch.jit.trace(model, inputs) if how == "trace" else torch.jit.script(model)
         program = torch.jit.freeze(program) if how == "freeze" else program
         held = io.BytesIO()
-        torch.jit.save(program, held)
+        extra = {"note.txt": "hello", "bytes": b"xyz"} if name == "values" else None
+        torch.jit.save(program, held, _extra_files=extra)
         with open(f"{name}.pt", "wb") as file:
             file.write(slim(held.getvalue()))
         program = torch.jit.load(f"{name}.pt")

@@ -260,7 +260,7 @@ static void pass(tp_tensor *result) {
 }
 
 /* Orders, counts, samples and places. */
-static void run_picks(tp_dtype dtype) {
+static void run_indexing(tp_dtype dtype) {
     TP_SCOPE {
         tp_tensor *x = tp_zeros(TP_INTS(8, 128), .dtype = dtype), *index = tp_zeros(TP_INTS(8, 128), .dtype = TP_INT64),
                   *line = tp_zeros(TP_INTS(64), .dtype = TP_INT64);
@@ -403,7 +403,7 @@ void run_cases(void) {
             run_networks(floats[d]);
             run_natives(floats[d]);
             run_images(floats[d]);
-            run_picks(floats[d]);
+            run_indexing(floats[d]);
             run_sequences(floats[d]);
         }
         run_matrices(TP_FLOAT32);

@@ -13,7 +13,7 @@ typedef struct recorded {
 } recorded;
 typedef struct recording { /* sorted by hash after finish_recording, each program once */
     recorded *programs;
-    int n, room;
+    int n, capacity;
 } recording;
 
 /* The device cuda:0 is there from now on: NVIDIA's, or AMD's with so many threads in step. */

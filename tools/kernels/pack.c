@@ -13,12 +13,12 @@
 
 enum { DICTIONARY = 32 << 10 };
 
-static void cache_name(char *name, size_t room, const recorded *program, const char *arch,
+static void cache_name(char *name, size_t capacity, const recorded *program, const char *arch,
                        const tpi_gpu_driver *driver) {
     char which[256];
     snprintf(which, sizeof which, "%s %s", arch, driver->compiler());
     tpi_gpu_hash h = tpi_gpu_hash_of(which, strlen(which));
-    snprintf(name, room, "%016" PRIx64 "%016" PRIx64 "-%016" PRIx64, program->hash.a, program->hash.b, h.a ^ h.b);
+    snprintf(name, capacity, "%016" PRIx64 "%016" PRIx64 "-%016" PRIx64, program->hash.a, program->hash.b, h.a ^ h.b);
 }
 
 static void say_failure(void) { /* the compiler's first complaint: the others mostly follow from it */
@@ -102,10 +102,10 @@ static void *deflated(const void *code, size_t bytes, const tpi_archive_arch *ar
     z_stream z = {.next_in = (unsigned char *)code, .avail_in = (unsigned)bytes};
     if (deflateInit2(&z, 9, Z_DEFLATED, -15, 9, Z_DEFAULT_STRATEGY) != Z_OK) return NULL;
     deflateSetDictionary(&z, dictionary, (unsigned)arch->dictionary_bytes);
-    size_t room = deflateBound(&z, (unsigned long)bytes);
-    unsigned char *out = malloc(room);
+    size_t bound = deflateBound(&z, (unsigned long)bytes);
+    unsigned char *out = malloc(bound);
     z.next_out = out;
-    z.avail_out = (unsigned)room;
+    z.avail_out = (unsigned)bound;
     bool ok = out && deflate(&z, Z_FINISH) == Z_STREAM_END;
     *packed = (uint32_t)z.total_out;
     deflateEnd(&z);

@@ -32,7 +32,7 @@ static bool describe(int index, tpi_gpu_caps *caps) {
                            .chains = chains};
     return true;
 }
-static bool version_text(char *text, size_t room) { return room > 0 && !(text[0] = 0); }
+static bool version_text(char *text, size_t capacity) { return capacity > 0 && !(text[0] = 0); }
 
 static void *reserve(int index, size_t bytes) {
     (void)index;
@@ -132,12 +132,12 @@ static bool event_elapsed(int index, tpi_gpu_event *from, tpi_gpu_event *to, dou
 static void *keep(const char *source, const char *name, const char *arch, size_t *bytes) {
     (void)name;
     (void)arch;
-    if (kept->n == kept->room) {
-        int room = kept->room ? 2 * kept->room : 1024;
-        recorded *more = realloc(kept->programs, (size_t)room * sizeof *more);
+    if (kept->n == kept->capacity) {
+        int capacity = kept->capacity ? 2 * kept->capacity : 1024;
+        recorded *more = realloc(kept->programs, (size_t)capacity * sizeof *more);
         if (!more) return tpi_fail(TP_ERR_MEMORY, "no memory for another program");
         kept->programs = more;
-        kept->room = room;
+        kept->capacity = capacity;
     }
     recorded *r = &kept->programs[kept->n];
     r->bytes = strlen(source);

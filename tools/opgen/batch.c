@@ -12,7 +12,7 @@ static char *next_word(const char **s) {
     return w;
 }
 
-static void need_argument(const op *o, const char *name, place at) {
+static void need_argument(const op *o, const char *name, location at) {
     for (int i = 0; i < o->nargs; i++)
         if (!strcmp(o->args[i].name, name)) return;
     fail(at, "%s has no argument '%s'", o->name, name);
@@ -25,7 +25,7 @@ static bool one_of(const char *w, const char *const *list) {
 
 /* batch each | all | only ARG | rows ARG RANK, then any of `, dims ARG...`, `, sizes ARG`, `, spread ARG`, `, times
  * ARG`, `, order ARG` */
-void parse_batch(op *o, const char *s, place at) {
+void parse_batch(op *o, const char *s, location at) {
     static const char *const clauses[] = {"dims", "sizes", "spread", "times", "order", NULL};
     o->batch = copy_n(s, strlen(s));
     char *how = next_word(&s);

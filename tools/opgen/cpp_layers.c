@@ -56,6 +56,34 @@ static void write_forward(text *t, const layer *l) {
     put(t, "});\n    }\n");
 }
 
+/* BatchNorm2d is of the family BatchNorm. */
+static char *family_of(const layer *l) {
+    size_t n = strlen(l->name);
+    bool dims = n > 2 && l->name[n - 1] == 'd' && l->name[n - 2] >= '1' && l->name[n - 2] <= '3';
+    return dims ? copy_n(l->name, n - 2) : NULL;
+}
+
+/* Layers of a family that take the same share one struct of options, so that BatchNormOptions fits each of them. */
+static void write_options(text *t, const layer *l, const char *options, int n, const arg *const *args) {
+    static text last;
+    static char *last_family, *last_options;
+    text body = {0};
+    if (!n) {
+        put(t, "struct %s {};\n", options);
+        return;
+    }
+    write_cpp_options(&body, "%s", n, args, l->texts);
+    char *family = family_of(l);
+    if (family && last_family && !strcmp(family, last_family) && !strcmp(body.s, last.s))
+        put(t, "using %s = %s;\n", options, last_options);
+    else {
+        write_cpp_options(t, options, n, args, l->texts);
+        last_options = copy_n(options, strlen(options));
+    }
+    last = body;
+    last_family = family;
+}
+
 static void write_class(text *t, const layer *l) {
     const arg *args[24];
     int n = constructor_arguments(l, args);
@@ -63,10 +91,7 @@ static void write_class(text *t, const layer *l) {
     const layer *f = with_forward(l);
     char *impl = format("%sImpl%s", l->name, f->forward_c ? "Base" : "");
     put(t, "\n/* %s */\n", l->doc);
-    if (n)
-        write_cpp_options(t, options, n, args, l->texts);
-    else
-        put(t, "struct %s {};\n", options);
+    write_options(t, l, options, n, args);
     text required = {0}, names = {0};
     put(&required, "%s", "");
     put(&names, "%s", "");

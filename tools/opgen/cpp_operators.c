@@ -64,7 +64,7 @@ const char *cpp_field_type(const arg *a) {
     case T_INT_OPT: return "std::optional<int64_t>";
     case T_INTS:
     case T_BOOLS: return "Sizes";
-    case T_INTS_OPT: return "std::optional<Sizes>";
+    case T_INTS_OPT: return "OptionalSizes";
     case T_FLOAT: return "double";
     case T_FLOAT_OPT: return "std::optional<double>";
     case T_FLOATS: return "std::vector<double>";
@@ -388,6 +388,8 @@ char *cpp_class_name(const char *snake) {
             l++;
         }
         if (!*s && !*l) return layers[i]->name;
+        if (!*s && !strcmp(l, "Loss")) /* kl_div: KLDiv */
+            return copy_n(layers[i]->name, (size_t)(l - layers[i]->name));
     }
     text t = {0};
     bool capital = true;
@@ -402,6 +404,23 @@ char *cpp_class_name(const char *snake) {
     return t.s;
 }
 
+/* A program gives softmax(x, 1) or L1Loss(kSum) where options are expected: a number or a choice becomes options in one
+ * step, as C++ takes no second one. */
+static void write_conversion(text *t, const char *name, const arg *only) {
+    const char *type = cpp_field_type(only), *taken = NULL;
+    if (!strcmp(type, "Text")) taken = "const Choice &";
+    if (!strcmp(type, "std::optional<int64_t>")) taken = "int64_t ";
+    if (!strcmp(type, "std::optional<double>")) taken = "double ";
+    if (taken) put(t, "    %s(%s%s) : %s_(%s) {}\n", name, taken, only->name, only->name, only->name);
+}
+
+/* TransformerOptions(d_model, nhead, ...): the first n arguments are whole numbers with defaults. */
+static bool leads_with_ints(int n, const arg *const *args) {
+    bool ints = true;
+    for (int i = 0; i < n; i++) ints = ints && args[i]->fallback && args[i]->type == T_INT;
+    return ints;
+}
+
 void write_cpp_options(text *t, const char *name, int n, const arg *const *args, const char *texts) {
     put(t, "struct %s {\n", name);
     text parameters = {0}, inits = {0};
@@ -409,13 +428,16 @@ void write_cpp_options(text *t, const char *name, int n, const arg *const *args,
     put(&inits, "%s", "");
     int required = 0;
     for (int i = 0; i < n; i++) required += !args[i]->fallback;
+    const arg *only = args[0];
     for (int i = 0, k = 0; i < n; i++) {
-        if (args[i]->fallback && (required || i)) continue;
+        if (args[i]->fallback && (required || i) && !(k == i && leads_with_ints(i + 1, args))) continue;
+        only = args[i];
         put(&parameters, "%s%s %s", k ? ", " : "", cpp_field_type(args[i]), args[i]->name);
         if (!required) put(&parameters, " = %s", cpp_default(args[i]));
         put(&inits, "%s%s_(%s)", k++ ? ", " : " : ", args[i]->name, args[i]->name);
     }
     put(t, "    %s(%s)%s {}\n", name, parameters.s, inits.s);
+    if (required < 2) write_conversion(t, name, only);
     /* LayerNormOptions({8}): without this the braces might as well hold other options. */
     for (int i = 0; i < n; i++)
         if (required == 1 && !args[i]->fallback && !strcmp(cpp_field_type(args[i]), "Sizes"))
@@ -452,8 +474,6 @@ static void write_functional(text *t, const op *o) {
             others[no++] = &o->args[i];
     }
     char *name = base_name(o), *options = format("%sFuncOptions", cpp_class_name(name));
-    size_t n = strlen(options);
-    (void)n;
     bool all_default = true;
     for (int i = 0; i < no; i++) all_default = all_default && others[i]->fallback;
     arg inplace = {.name = "inplace",

@@ -69,6 +69,20 @@ static void write_taken(text *t, const option *p) {
         put(t, "        %s_ = static_cast<%s>(v[%d]%s);\n", field, type, p->at, whole);
 }
 
+/* Options of a group that the program left as they begin are the optimiser's. */
+static void write_inherit(text *t, const optimiser *o) {
+    put(t,
+        "    void inherit(const OptimizerOptions &defaults) override {\n        const %sOptions fresh;\n"
+        "        const auto &from = dynamic_cast<const %sOptions &>(defaults);\n",
+        o->name, o->name);
+    for (int i = 0; i < o->noptions; i++) {
+        const option *p = &o->options[i];
+        if (p->count && !p->fixed)
+            put(t, "        if (%s_ == fresh.%s_) %s_ = from.%s_;\n", p->name, p->name, p->name, p->name);
+    }
+    put(t, "    }\n");
+}
+
 static void write_one(text *t, const optimiser *o) {
     bool has_lr = false;
     for (int i = 0; i < o->noptions; i++) has_lr = has_lr || !strcmp(o->options[i].name, "lr");
@@ -97,6 +111,7 @@ static void write_one(text *t, const optimiser *o) {
     for (int i = 0; i < o->noptions; i++)
         if (o->options[i].count && !o->options[i].fixed) write_taken(t, &o->options[i]);
     put(t, "    }\n");
+    write_inherit(t, o);
     if (has_lr)
         put(t, "    double get_lr() const override { return lr_; }\n    void set_lr(const double lr) override { lr_ = "
                "lr; }\n");

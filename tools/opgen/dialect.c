@@ -15,11 +15,7 @@
 static void put_includes(text *t, const char *code) {
     put(t, "#include \"element.h\"\n");
     if (strstr(code, "tpi_c64") || strstr(code, "tpi_c128")) put(t, "#include \"element_complex.h\"\n");
-    for (const function *f = find_function("erfinv", 1); f < find_function("floor", 1); f++) {
-        if (!strstr(code, format("el_%s_", f->name))) continue;
-        put(t, "#include \"element_bessel.h\"\n#include \"element_special.h\"\n");
-        return;
-    }
+    if (calls_special(code)) put(t, "#include \"element_bessel.h\"\n#include \"element_special.h\"\n");
 }
 
 static char *map_text(const op *o, int grad, ctype c) {

@@ -14,102 +14,101 @@ const char *const ctype_suffix[C_TYPES] = {"b8", "i32", "i64", "f32", "f64", "c6
 #define RI  (CAT_FLOAT | CAT_INT)
 #define RIC (CAT_FLOAT | CAT_INT | CAT_COMPLEX)
 static const function functions[] = {
-    /* name, arguments, what it takes, what it gives */
-    {"exp", 1, RC, 0},
-    {"log", 1, RC, 0},
-    {"sqrt", 1, RC, 0},
-    {"sin", 1, RC, 0},
-    {"cos", 1, RC, 0},
-    {"tan", 1, RC, 0},
-    {"sinh", 1, RC, 0},
-    {"cosh", 1, RC, 0},
-    {"tanh", 1, RC, 0},
-    {"asin", 1, RC, 0},
-    {"acos", 1, RC, 0},
-    {"atan", 1, RC, 0},
-    {"asinh", 1, RC, 0},
-    {"acosh", 1, RC, 0},
-    {"atanh", 1, RC, 0},
-    {"exp2", 1, RC, 0},
-    {"expm1", 1, RC, 0},
-    {"log2", 1, RC, 0},
-    {"log10", 1, RC, 0},
-    {"log1p", 1, RC, 0},
-    {"rsqrt", 1, RC, 0},
-    {"sigmoid", 1, RC, 0},
-    {"cbrt", 1, R, 0},
-    {"pow", 2, RIC, 0},
-    {"reciprocal", 1, RC, 0},
-    {"phase", 1, RC, 0}, /* phase: e to the imaginary part */
-    {"erf", 1, R, 0},
-    {"near_ndtr", 1, R, 0},
-    {"erfc", 1, R, 0},
-    {"erfinv", 1, R, 0},
-    {"erfcx", 1, R, 0},
-    {"lgamma", 1, R, 0},
-    {"digamma", 1, R, 0},
-    {"polygamma", 2, R, 0},
-    {"zeta", 2, R, 0},
-    {"igamma", 2, R, 0},
-    {"igammac", 2, R, 0},
-    {"i0", 1, R, 0},
-    {"i0e", 1, R, 0},
-    {"i1", 1, R, 0},
-    {"i1e", 1, R, 0},
-    {"ndtr", 1, R, 0},
-    {"ndtri", 1, R, 0},
-    {"log_ndtr", 1, R, 0},
-    {"spherical_j0", 1, R, 0},
-    {"bessel_j0", 1, R, 0},
-    {"bessel_j1", 1, R, 0},
-    {"bessel_y0", 1, R, 0},
-    {"bessel_y1", 1, R, 0},
-    {"bessel_k0", 1, R, 0},
-    {"bessel_k1", 1, R, 0},
-    {"bessel_k0e", 1, R, 0},
-    {"bessel_k1e", 1, R, 0},
-    {"airy_ai", 1, R, 0},
-    {"chebyshev_t", 2, R, 0},
-    {"chebyshev_u", 2, R, 0},
-    {"chebyshev_v", 2, R, 0},
-    {"chebyshev_w", 2, R, 0},
-    {"hermite_h", 2, R, 0},
-    {"hermite_he", 2, R, 0},
-    {"laguerre_l", 2, R, 0},
-    {"legendre_p", 2, R, 0},
-    {"gamma_grad", 2, R, 0},
-    {"beta_grad", 3, R, 0}, /* of samples by their concentration */
-    /* what stands above takes longer to compute than to move; see is_costly() */
-    {"floor", 1, RI, 0},
-    {"ceil", 1, RI, 0},
-    {"trunc", 1, RI, 0},
-    {"round", 1, RI, 0}, /* round: to even */
-    {"abs", 1, RIC, RESULT_REAL},
-    {"sign", 1, RI, 0},
-    {"sgn", 1, RIC, 0},
-    {"signbit", 1, RI, RESULT_BOOL},
-    {"copysign", 2, R, 0},
-    {"fmax", 2, RI, 0},
-    {"fmin", 2, RI, 0}, /* a NaN loses */
-    {"max", 2, RI, 0},
-    {"min", 2, RI, 0}, /* a NaN wins */
-    {"atan2", 2, R, 0},
-    {"hypot", 2, R, 0},
-    {"fmod", 2, RI, 0},
-    {"nextafter", 2, R, 0},
-    {"ldexp", 2, R, 0},
-    {"fma", 3, R, 0},
-    {"floordiv", 2, RI, 0},
-    {"remainder", 2, RI, 0}, /* Python's: towards minus infinity, the divisor's sign */
-    {"gcd", 2, CAT_INT, 0},
-    {"lcm", 2, CAT_INT, 0},
-    {"isnan", 1, RIC, RESULT_BOOL},
-    {"isinf", 1, RIC, RESULT_BOOL},
-    {"isfinite", 1, RIC, RESULT_BOOL},
-    {"conj", 1, RIC, 0},
-    {"real", 1, RIC, RESULT_REAL},
-    {"imag", 1, RIC, RESULT_REAL},
-    {"angle", 1, RIC, RESULT_REAL},
+    /* name, arguments, what it takes, what it gives, what else is known of it */
+    {"exp", 1, RC, 0, COSTLY | HAS_RUN},
+    {"log", 1, RC, 0, COSTLY},
+    {"sqrt", 1, RC, 0, COSTLY | EXACT},
+    {"sin", 1, RC, 0, COSTLY},
+    {"cos", 1, RC, 0, COSTLY},
+    {"tan", 1, RC, 0, COSTLY},
+    {"sinh", 1, RC, 0, COSTLY},
+    {"cosh", 1, RC, 0, COSTLY},
+    {"tanh", 1, RC, 0, COSTLY},
+    {"asin", 1, RC, 0, COSTLY},
+    {"acos", 1, RC, 0, COSTLY},
+    {"atan", 1, RC, 0, COSTLY},
+    {"asinh", 1, RC, 0, COSTLY},
+    {"acosh", 1, RC, 0, COSTLY},
+    {"atanh", 1, RC, 0, COSTLY},
+    {"exp2", 1, RC, 0, COSTLY},
+    {"expm1", 1, RC, 0, COSTLY},
+    {"log2", 1, RC, 0, COSTLY},
+    {"log10", 1, RC, 0, COSTLY},
+    {"log1p", 1, RC, 0, COSTLY},
+    {"rsqrt", 1, RC, 0, COSTLY},
+    {"sigmoid", 1, RC, 0, COSTLY | HAS_RUN},
+    {"cbrt", 1, R, 0, COSTLY},
+    {"pow", 2, RIC, 0, COSTLY},
+    {"reciprocal", 1, RC, 0, COSTLY},
+    {"phase", 1, RC, 0, COSTLY}, /* phase: e to the imaginary part */
+    {"erf", 1, R, 0, COSTLY},
+    {"near_ndtr", 1, R, 0, COSTLY},
+    {"erfc", 1, R, 0, COSTLY},
+    {"erfinv", 1, R, 0, COSTLY | SPECIAL},
+    {"erfcx", 1, R, 0, COSTLY | SPECIAL},
+    {"lgamma", 1, R, 0, COSTLY | SPECIAL},
+    {"digamma", 1, R, 0, COSTLY | SPECIAL},
+    {"polygamma", 2, R, 0, COSTLY | SPECIAL},
+    {"zeta", 2, R, 0, COSTLY | SPECIAL},
+    {"igamma", 2, R, 0, COSTLY | SPECIAL},
+    {"igammac", 2, R, 0, COSTLY | SPECIAL},
+    {"i0", 1, R, 0, COSTLY | SPECIAL},
+    {"i0e", 1, R, 0, COSTLY | SPECIAL},
+    {"i1", 1, R, 0, COSTLY | SPECIAL},
+    {"i1e", 1, R, 0, COSTLY | SPECIAL},
+    {"ndtr", 1, R, 0, COSTLY | SPECIAL},
+    {"ndtri", 1, R, 0, COSTLY | SPECIAL},
+    {"log_ndtr", 1, R, 0, COSTLY | SPECIAL},
+    {"spherical_j0", 1, R, 0, COSTLY | SPECIAL},
+    {"bessel_j0", 1, R, 0, COSTLY | SPECIAL},
+    {"bessel_j1", 1, R, 0, COSTLY | SPECIAL},
+    {"bessel_y0", 1, R, 0, COSTLY | SPECIAL},
+    {"bessel_y1", 1, R, 0, COSTLY | SPECIAL},
+    {"bessel_k0", 1, R, 0, COSTLY | SPECIAL},
+    {"bessel_k1", 1, R, 0, COSTLY | SPECIAL},
+    {"bessel_k0e", 1, R, 0, COSTLY | SPECIAL},
+    {"bessel_k1e", 1, R, 0, COSTLY | SPECIAL},
+    {"airy_ai", 1, R, 0, COSTLY | SPECIAL},
+    {"chebyshev_t", 2, R, 0, COSTLY | SPECIAL},
+    {"chebyshev_u", 2, R, 0, COSTLY | SPECIAL},
+    {"chebyshev_v", 2, R, 0, COSTLY | SPECIAL},
+    {"chebyshev_w", 2, R, 0, COSTLY | SPECIAL},
+    {"hermite_h", 2, R, 0, COSTLY | SPECIAL},
+    {"hermite_he", 2, R, 0, COSTLY | SPECIAL},
+    {"laguerre_l", 2, R, 0, COSTLY | SPECIAL},
+    {"legendre_p", 2, R, 0, COSTLY | SPECIAL},
+    {"gamma_grad", 2, R, 0, COSTLY | SPECIAL},
+    {"beta_grad", 3, R, 0, COSTLY | SPECIAL}, /* of samples by their concentration */
+    {"floor", 1, RI, 0, 0},
+    {"ceil", 1, RI, 0, 0},
+    {"trunc", 1, RI, 0, 0},
+    {"round", 1, RI, 0, 0}, /* round: to even */
+    {"abs", 1, RIC, RESULT_REAL, 0},
+    {"sign", 1, RI, 0, 0},
+    {"sgn", 1, RIC, 0, 0},
+    {"signbit", 1, RI, RESULT_BOOL, 0},
+    {"copysign", 2, R, 0, 0},
+    {"fmax", 2, RI, 0, 0},
+    {"fmin", 2, RI, 0, 0}, /* a NaN loses */
+    {"max", 2, RI, 0, 0},
+    {"min", 2, RI, 0, 0}, /* a NaN wins */
+    {"atan2", 2, R, 0, 0},
+    {"hypot", 2, R, 0, 0},
+    {"fmod", 2, RI, 0, 0},
+    {"nextafter", 2, R, 0, 0},
+    {"ldexp", 2, R, 0, 0},
+    {"fma", 3, R, 0, 0},
+    {"floordiv", 2, RI, 0, 0},
+    {"remainder", 2, RI, 0, 0}, /* Python's: towards minus infinity, the divisor's sign */
+    {"gcd", 2, CAT_INT, 0, 0},
+    {"lcm", 2, CAT_INT, 0, 0},
+    {"isnan", 1, RIC, RESULT_BOOL, 0},
+    {"isinf", 1, RIC, RESULT_BOOL, 0},
+    {"isfinite", 1, RIC, RESULT_BOOL, 0},
+    {"conj", 1, RIC, 0, 0},
+    {"real", 1, RIC, RESULT_REAL, 0},
+    {"imag", 1, RIC, RESULT_REAL, 0},
+    {"angle", 1, RIC, RESULT_REAL, 0},
 };
 
 const function *find_function(const char *name, int nargs) {
@@ -118,13 +117,19 @@ const function *find_function(const char *name, int nargs) {
     return NULL;
 }
 
+bool calls_special(const char *code) {
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (functions[i].facts & SPECIAL && strstr(code, format("el_%s_", functions[i].name))) return true;
+    return false;
+}
+
 void bind(scope *s, const char *name, value v) {
     for (int i = 0; i < s->n; i++)
         if (!strcmp(s->name[i], name)) {
             s->v[i] = v;
             return;
         }
-    if (s->n == 64) fail((place){"opgen", 0}, "more than 64 names in one expression");
+    if (s->n == 64) fail((location){"opgen", 0}, "more than 64 names in one expression");
     s->name[s->n] = name;
     s->v[s->n++] = v;
 }
@@ -146,7 +151,7 @@ static int category(ctype t) {
 }
 static ctype real_of(ctype t) { return t == C_C64 ? C_F32 : t == C_C128 ? C_F64 : t; }
 
-char *cast_value(value v, ctype to, place at) {
+char *cast_value(value v, ctype to, location at) {
     if (v.t == to && !v.literal) return v.c;
     if (to >= C_C64) {
         if (v.t >= C_C64) return format("el_c%d_of_%s(%s)", to == C_C64 ? 64 : 128, ctype_suffix[v.t], v.c);
@@ -163,13 +168,13 @@ static value temp(element_out *out, ctype t, char *c) {
     char *key = format("%d:%s", (int)t, c);
     for (int i = 0; i < out->temps; i++)
         if (!strcmp(out->seen[i], key)) return (value){format("t%d", i), t, false};
-    if (out->temps == 1024) fail((place){"opgen", 0}, "an expression with more than 1024 steps");
+    if (out->temps == 1024) fail((location){"opgen", 0}, "an expression with more than 1024 steps");
     out->seen[out->temps] = key;
     put(out->code, "%sconst %s t%d = %s;\n", out->indent, ctype_c[t], out->temps, c);
     return (value){format("t%d", out->temps++), t, false};
 }
 
-static char *truth(element_out *out, value v, place at) {
+static char *truth(element_out *out, value v, location at) {
     (void)out;
     if (v.t == C_B8 && !v.literal) return v.c;
     if (v.t >= C_C64) return format("el_nonzero_%s(%s)", ctype_suffix[v.t], v.c);
@@ -191,7 +196,7 @@ static ctype meet(element_out *out, value a, value b) {
     return t;
 }
 
-static value arithmetic(element_out *out, const char *op, value a, value b, place at) {
+static value arithmetic(element_out *out, const char *op, value a, value b, location at) {
     ctype t = meet(out, a, b);
     if (a.literal && b.literal) return (value){format("(%s %s %s)", a.c, op, b.c), t, true};
     if (t == C_B8) t = out->compute;
@@ -216,7 +221,7 @@ static value arithmetic(element_out *out, const char *op, value a, value b, plac
     return temp(out, t, format("(%s)((%s)%s %s (%s)%s)", ctype_c[t], u, x, op, u, y));
 }
 
-static value comparison(element_out *out, const char *op, value a, value b, place at) {
+static value comparison(element_out *out, const char *op, value a, value b, location at) {
     ctype t = meet(out, a, b);
     char *x = cast_value(a, t, at), *y = cast_value(b, t, at);
     if (t >= C_C64) {
@@ -227,7 +232,7 @@ static value comparison(element_out *out, const char *op, value a, value b, plac
     return temp(out, C_B8, format("%s %s %s", x, op, y));
 }
 
-static value bits(element_out *out, const char *op, value a, value b, place at) {
+static value bits(element_out *out, const char *op, value a, value b, location at) {
     ctype t = meet(out, a, b);
     if (t > C_I64) fail(at, "'%s' is defined for integers and bool only", op);
     char *x = cast_value(a, t, at), *y = cast_value(b, t, at);
@@ -368,7 +373,7 @@ bool uses_name(const expr *e, const char *name) {
 static bool is_costly(const expr *e) {
     const function *f = e->kind == E_CALL ? find_function(e->name, e->n) : NULL;
     const op *called = e->kind == E_CALL && !f ? find_op(e->name) : NULL;
-    if (f && f < find_function("floor", 1)) return true;
+    if (f && f->facts & COSTLY) return true;
     if (called && called->kind == K_MAP && is_costly_block(called->body)) return true;
     for (int i = 0; i < e->n; i++)
         if (is_costly(e->arg[i])) return true;

@@ -5,19 +5,19 @@
 #include "facts.h"
 #include <string.h>
 
-static int argument(const op *o, const char **s, place at) {
+static int argument(const op *o, const char **s, location at) {
     char *name = word(s);
     int i = find_arg(o, name);
     if (i < 0) fail(at, "'%s' is not an argument of %s", name, o->name);
     return i;
 }
 
-static void end_of_line(const char *s, place at) {
+static void end_of_line(const char *s, location at) {
     if (*spaces(s)) fail(at, "expected the end of the line, found '%s'", s);
 }
 
 /* dynamic_shape, dynamic_shape unless ARG, dynamic_shape masks ARG */
-static void parse_dynamic_shape(op *o, const char *s, place at) {
+static void parse_dynamic_shape(op *o, const char *s, location at) {
     o->dynamic_shape = DYNAMIC_ALWAYS;
     if (starts(&s, "unless")) {
         o->dynamic_shape = DYNAMIC_UNLESS;
@@ -34,7 +34,7 @@ static void parse_dynamic_shape(op *o, const char *s, place at) {
 }
 
 /* writes a, b or writes a, b when ARG */
-static void parse_writes(op *o, const char *s, place at) {
+static void parse_writes(op *o, const char *s, location at) {
     o->writes_when = -1;
     while (*(s = spaces(s))) {
         if (starts(&s, "when")) {
@@ -52,7 +52,7 @@ static void parse_writes(op *o, const char *s, place at) {
 }
 
 /* cost EXPR: multiply-adds; cost NUMBER each: nanoseconds for each element */
-static void parse_cost(op *o, const char *s, place at) {
+static void parse_cost(op *o, const char *s, location at) {
     char *each = strstr(s, " each");
     if (!each || *spaces(each + 5)) {
         o->cost = parse_expr(s, at);
@@ -63,14 +63,14 @@ static void parse_cost(op *o, const char *s, place at) {
     o->cost_each = e->kind == E_INT ? (double)e->i : e->f;
 }
 
-static void parse_numbers_first(op *o, const char *s, place at) {
+static void parse_numbers_first(op *o, const char *s, location at) {
     text names = {0};
     while (*(s = spaces(s))) put(&names, "%s%s", names.n ? " " : "", o->args[argument(o, &s, at)].name);
     if (!names.n) fail(at, "expected the numbers' names after 'numbers_first'");
     o->numbers_first = names.s;
 }
 
-static unsigned parse_arguments(const op *o, const char *s, place at) {
+static unsigned parse_arguments(const op *o, const char *s, location at) {
     unsigned mask = 0;
     while (*(s = spaces(s))) {
         mask |= 1u << argument(o, &s, at);
@@ -82,7 +82,7 @@ static unsigned parse_arguments(const op *o, const char *s, place at) {
 
 bool has_neighbours(const op *o) { return o->prologue || o->epilogue; }
 
-static void parse_epilogue(op *o, const char *s, place at) {
+static void parse_epilogue(op *o, const char *s, location at) {
     const char *name = spaces(s);
     size_t n = strcspn(name, " \n");
     for (int r = 0; r < o->nresults; r++)
@@ -92,7 +92,7 @@ static void parse_epilogue(op *o, const char *s, place at) {
 }
 
 /* elementwise, elementwise same, elementwise reduced */
-static void parse_elementwise(op *o, const char *s, place at) {
+static void parse_elementwise(op *o, const char *s, location at) {
     o->elementwise = starts(&s, "same") ? ELEMENTWISE_SAME : starts(&s, "reduced") ? ELEMENTWISE_REDUCED : ELEMENTWISE;
     if (o->elementwise == ELEMENTWISE_REDUCED && find_arg(o, "reduction") < 0)
         fail(at, "%s has no argument 'reduction'", o->name);
@@ -100,7 +100,7 @@ static void parse_elementwise(op *o, const char *s, place at) {
 }
 
 /* linear a b: in a and b together. A further line is a further group. */
-static void parse_linear(op *o, const char *s, place at) {
+static void parse_linear(op *o, const char *s, location at) {
     text groups = {0};
     if (o->linear) put(&groups, "%s, ", o->linear);
     for (int n = 0; *(s = spaces(s)); n++) put(&groups, "%s%s", n ? " " : "", o->args[argument(o, &s, at)].name);
@@ -109,7 +109,7 @@ static void parse_linear(op *o, const char *s, place at) {
 }
 
 /* along all, along DIM, along DIM gone, along DIM keep KEEPDIM */
-static void parse_along(op *o, const char *s, place at) {
+static void parse_along(op *o, const char *s, location at) {
     if (starts(&s, "all")) {
         o->along = "all";
         end_of_line(s, at);
@@ -125,7 +125,7 @@ static void parse_along(op *o, const char *s, place at) {
     end_of_line(s, at);
 }
 
-static void parse_parts(op *o, const char *s, place at) {
+static void parse_parts(op *o, const char *s, location at) {
     static const char *const words[] = {"sum", "avg", "max", "min", "product", NULL};
     if (starts(&s, "norm")) {
         o->parts = format("norm %s", o->args[argument(o, &s, at)].name);
@@ -139,69 +139,94 @@ static void parse_parts(op *o, const char *s, place at) {
     end_of_line(s, at);
 }
 
-/* How results depend on elements, dims and sums of their arguments. */
-static bool parse_dependence(op *o, const char *s, place at) {
-    if (starts(&s, "elementwise"))
-        parse_elementwise(o, s, at);
-    else if (starts(&s, "linear"))
-        parse_linear(o, s, at);
-    else if (starts(&s, "along"))
-        parse_along(o, s, at);
-    else if (starts(&s, "parts"))
-        parse_parts(o, s, at);
-    else if (starts(&s, "shape_from")) {
-        o->shape_from = argument(o, &s, at) + 1;
-        end_of_line(s, at);
-    } else
-        return false;
-    return true;
+static void parse_shape_from(op *o, const char *s, location at) {
+    o->shape_from = argument(o, &s, at) + 1;
+    end_of_line(s, at);
 }
 
-bool parse_fact(op *o, const char *s, place at) {
-    if (starts(&s, "draws")) {
-        o->draws = true;
-        if (starts(&s, "by"))
-            o->draws_by = parse_arguments(o, s, at);
-        else
-            end_of_line(s, at);
-    } else if (starts(&s, "dynamic_shape"))
-        parse_dynamic_shape(o, s, at);
-    else if (starts(&s, "writes"))
-        parse_writes(o, s, at);
-    else if (starts(&s, "cost"))
-        parse_cost(o, s, at);
-    else if (starts(&s, "gain"))
-        o->gain = parse_expr(s, at);
-    else if (starts(&s, "named_tuple")) {
-        o->named_tuple = true;
-        end_of_line(s, at);
-    } else if (starts(&s, "numbers_first"))
-        parse_numbers_first(o, s, at);
-    else if (starts(&s, "accepts_number")) {
-        o->accepts_number = argument(o, &s, at);
-        end_of_line(s, at);
-    } else if (starts(&s, "from_host"))
-        o->from_host = parse_arguments(o, s, at);
-    else if (starts(&s, "index"))
-        o->indices = parse_arguments(o, s, at);
-    else if (starts(&s, "any_float"))
-        o->any_float = parse_arguments(o, s, at);
-    else if (starts(&s, "prologue")) {
-        o->prologue = argument(o, &s, at) + 1;
-        end_of_line(s, at);
-    } else if (starts(&s, "epilogue"))
-        parse_epilogue(o, s, at);
-    else if (starts(&s, "copies")) {
-        o->copies = true;
-        end_of_line(s, at);
-    } else if (starts(&s, "adds")) {
-        o->adds = true;
-        end_of_line(s, at);
-    } else if (starts(&s, "symbol"))
-        o->symbol = copy_n(s, strcspn(s, " \n"));
+static void parse_draws(op *o, const char *s, location at) {
+    o->draws = true;
+    if (starts(&s, "by"))
+        o->draws_by = parse_arguments(o, s, at);
     else
-        return parse_dependence(o, s, at);
-    return true;
+        end_of_line(s, at);
+}
+
+static void parse_gain(op *o, const char *s, location at) { o->gain = parse_expr(s, at); }
+
+static void parse_named_tuple(op *o, const char *s, location at) {
+    o->named_tuple = true;
+    end_of_line(s, at);
+}
+
+static void parse_accepts_number(op *o, const char *s, location at) {
+    o->accepts_number = argument(o, &s, at);
+    end_of_line(s, at);
+}
+
+static void parse_from_host(op *o, const char *s, location at) { o->from_host = parse_arguments(o, s, at); }
+static void parse_index(op *o, const char *s, location at) { o->indices = parse_arguments(o, s, at); }
+static void parse_any_float(op *o, const char *s, location at) { o->any_float = parse_arguments(o, s, at); }
+
+static void parse_prologue(op *o, const char *s, location at) {
+    o->prologue = argument(o, &s, at) + 1;
+    end_of_line(s, at);
+}
+
+static void parse_copies(op *o, const char *s, location at) {
+    o->copies = true;
+    end_of_line(s, at);
+}
+
+static void parse_adds(op *o, const char *s, location at) {
+    o->adds = true;
+    end_of_line(s, at);
+}
+
+static void parse_symbol(op *o, const char *s, location at) {
+    (void)at;
+    o->symbol = copy_n(s, strcspn(s, " \n"));
+}
+
+static const struct {
+    const char *word;
+    void (*parse)(op *o, const char *s, location at);
+} facts[] = {{"draws", parse_draws},
+             {"dynamic_shape", parse_dynamic_shape},
+             {"writes", parse_writes},
+             {"cost", parse_cost},
+             {"gain", parse_gain},
+             {"named_tuple", parse_named_tuple},
+             {"numbers_first", parse_numbers_first},
+             {"accepts_number", parse_accepts_number},
+             {"from_host", parse_from_host},
+             {"index", parse_index},
+             {"any_float", parse_any_float},
+             {"prologue", parse_prologue},
+             {"epilogue", parse_epilogue},
+             {"copies", parse_copies},
+             {"adds", parse_adds},
+             {"symbol", parse_symbol},
+             /* How results depend on elements, dims and sums of their arguments. */
+             {"elementwise", parse_elementwise},
+             {"linear", parse_linear},
+             {"along", parse_along},
+             {"parts", parse_parts},
+             {"shape_from", parse_shape_from}};
+
+bool parse_fact(op *o, const char *s, location at) {
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        if (starts(&s, facts[i].word)) {
+            facts[i].parse(o, s, at);
+            return true;
+        }
+    return false;
+}
+
+char *fact_words(void) {
+    text t = {0};
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) put(&t, "%s%s", i ? ", " : "", facts[i].word);
+    return t.s;
 }
 
 /* ---- What follows from the rest of the stanza ---- */
@@ -360,7 +385,7 @@ char *fact_members(const op *o) {
     put(&t, ".gain = %s, ", o->gain ? format("gain_%s", o->cname) : "NULL");
     put(&t, ".elementwise = %d, .shape_from = %d, .draws_by = %u, ", (int)o->elementwise, o->shape_from - 1,
         o->draws_by);
-    put(&t, ".linear = %s, .along = %s, .parts = %s", text_or_null(o->linear), text_or_null(o->along),
-        text_or_null(o->parts));
+    put(&t, ".linear = %s, .along = %s, .parts = %s, .alias = %s", text_or_null(o->linear), text_or_null(o->along),
+        text_or_null(o->parts), text_or_null(o->alias));
     return t.s;
 }

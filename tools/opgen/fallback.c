@@ -4,15 +4,15 @@
 #include <string.h>
 
 /* In place, the first argument is a plain tensor. */
-static char *place_letters(const op *o) { return argument_letters(o, o->kind == K_NATIVE_INPLACE); }
+static char *device_letters(const op *o) { return argument_letters(o, o->kind == K_NATIVE_INPLACE); }
 
-/* Where the arguments' elements are, or the results will be, may be another place than the CPU's memory. */
-static bool has_place(const op *o) { return !o->anywhere && strpbrk(place_letters(o), "tolD"); }
+/* Tensors among the arguments or results: their memory may be a device's. */
+static bool has_tensors(const op *o) { return !o->anywhere && strpbrk(device_letters(o), "tolD"); }
 
 /* The condition that all is on the CPU. `self`: the name of the first argument of an in-place native. */
 static char *on_cpu(const op *o, const char *self) {
     text t = {0};
-    const char *letters = place_letters(o);
+    const char *letters = device_letters(o);
     for (int i = 0; i < o->nargs; i++) {
         if (!strchr("tolD", letters[i])) continue;
         const char *name = self && i == 0 ? self : o->args[i].name;
@@ -76,18 +76,18 @@ static void write_gpu_call(text *t, const op *o, const char *args, const char *f
 }
 
 void write_fallback(text *t, const op *o) {
-    if (!has_place(o)) return;
+    if (!has_tensors(o)) return;
     bool inplace = o->kind == K_NATIVE_INPLACE, many = !inplace && (o->nresults > 1 || o->plain),
          list = !inplace && !many && o->results[0].type == T_TENSORS;
     const char *comma = o->nargs ? ", " : "", *failure = list              ? "(tp_tensors){NULL, 0}"
                                                          : inplace || many ? "false"
                                                                            : "NULL";
-    text copies = {0}, places = {0}, args = {0};
+    text copies = {0}, addresses = {0}, args = {0};
     for (int i = 0; i < o->nargs; i++) {
         const char *name = o->args[i].name, *between = i ? ", " : "";
         type y = inplace && i == 0 ? T_TENSOR : o->args[i].type;
         put(&copies, "    %s%s%s_ = %s;\n", types[y].c, space(y), name, name);
-        put(&places, "%s&%s_", between, name);
+        put(&addresses, "%s&%s_", between, name);
         put(&args, "%s%s_", between, name);
     }
     if (many) put(&args, "%sout", comma);
@@ -97,8 +97,8 @@ void write_fallback(text *t, const op *o) {
     char *opening = function_prototype(&helper);
     if (has_neighbours(o)) opening = format("%.*s, tpi_neighbours *neighbours)", (int)strlen(opening) - 1, opening);
     put(t, "static %s {\n%s", opening, copies.s);
-    put(t, "    void *const places[] = {%s};\n    tpi_fallback e;\n", places.s);
-    put(t, "    if (!tpi_fallback_begin(&e, TPI_OPERATOR(%s), %s, places)) return %s;\n", o->cname,
+    put(t, "    void *const addresses[] = {%s};\n    tpi_fallback e;\n", addresses.s);
+    put(t, "    if (!tpi_fallback_begin(&e, TPI_OPERATOR(%s), %s, addresses)) return %s;\n", o->cname,
         inplace ? "true" : "false", failure);
     if (o->gpu) write_gpu_call(t, o, args.s, failure);
     put(t, "    if (!tpi_fallback_to_host(&e)) return %s;\n", failure);
@@ -113,7 +113,7 @@ void write_fallback(text *t, const op *o) {
 }
 
 char *native_call(const op *o, const char *args, const char *self) {
-    if (!has_place(o)) return format("%s(%s)", o->function, args);
+    if (!has_tensors(o)) return format("%s(%s)", o->function, args);
     if (has_neighbours(o))
         return format("(%s ? %s(%s) : fallback_%s(%s, neighbours))", on_cpu(o, self), o->function, args, o->cname,
                       args);

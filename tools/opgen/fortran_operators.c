@@ -27,7 +27,7 @@ void put_line(text *t, const char *line, ...) {
         }
         size_t cut = LINE - 2 - lead;
         while (cut && !(rest[cut - 1] == ',' && rest[cut] == ' ')) cut--;
-        if (!cut) fail((place){"fortran", 0}, "a line cannot be cut: %s", rest);
+        if (!cut) fail((location){"fortran", 0}, "a line cannot be cut: %s", rest);
         put(t, "%*s%.*s &\n", (int)lead, "", (int)cut, rest);
         rest += cut + 1;
         first = false;
@@ -36,9 +36,9 @@ void put_line(text *t, const char *line, ...) {
 
 void put_comment(text *t, const char *indent, const char *words) {
     while (*words) {
-        size_t n = strlen(words), room = LINE - 2 - strlen(indent), cut = n;
-        if (n > room) {
-            cut = room;
+        size_t n = strlen(words), width = LINE - 2 - strlen(indent), cut = n;
+        if (n > width) {
+            cut = width;
             while (cut && words[cut] != ' ') cut--;
             if (!cut) cut = n;
         }

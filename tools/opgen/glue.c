@@ -213,14 +213,14 @@ static void write_dtype_checks(text *t, const op *o, const char *failure) {
     for (int i = 0; i < o->nargs; i++) {
         const arg *a = &o->args[i];
         if (is_tensor(a->type) && a->type != T_OPERAND)
-            put(t, "    if (!tpi_takes_tensor(%s, %d)) return tpi_refuse_dtype(\"%s\", %s->dtype), %s;\n", a->name,
+            put(t, "    if (!tpi_accepts_tensor(%s, %d)) return tpi_refuse_dtype(\"%s\", %s->dtype), %s;\n", a->name,
                 known, o->name, a->name, failure);
         if (a->type == T_DTYPE)
-            put(t, "    if (!tpi_takes(%s, %d)) return tpi_refuse_dtype(\"%s\", %s), %s;\n", a->name, known, o->name,
-                a->name, failure);
+            put(t, "    if (!tpi_accepts_dtype(%s, %d)) return tpi_refuse_dtype(\"%s\", %s), %s;\n", a->name, known,
+                o->name, a->name, failure);
         if (is_tensors(a->type))
             put(t,
-                "    for (int64_t i = 0; i < %s.n; i++)\n        if (!tpi_takes_tensor(%s.v[i], %d)) return "
+                "    for (int64_t i = 0; i < %s.n; i++)\n        if (!tpi_accepts_tensor(%s.v[i], %d)) return "
                 "tpi_refuse_dtype(\"%s\", %s.v[i]->dtype), %s;\n",
                 a->name, a->name, known, o->name, a->name, failure);
     }
@@ -254,7 +254,7 @@ static void write_entry(text *t, const op *o, const char *suffix) {
     const char *failure = many ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL";
     const char *letters = argument_letters(o, inplace);
     const bool out = !strcmp(suffix, "_out");
-    text copies = {0}, places = {0}, args = {0}, plain = {0};
+    text copies = {0}, addresses = {0}, args = {0}, plain = {0};
     put(&copies, "%s", out ? "        tp_tensor *out__ = out_;\n" : "");
     put(&args, "%s", out ? "out__, " : "");
     put(&plain, "%s", out ? "out_, " : "");
@@ -262,7 +262,7 @@ static void write_entry(text *t, const op *o, const char *suffix) {
         const char *name = o->args[i].name, *comma = i ? ", " : "";
         bool seen = step || strchr("tolinB", letters[i]);
         if (seen) put(&copies, "        __typeof__(%s) %s_ = %s;\n", name, name, name);
-        put(&places, seen ? "%s&%s_" : "%sNULL", comma, name);
+        put(&addresses, seen ? "%s&%s_" : "%sNULL", comma, name);
         put(&args, seen ? "%s%s_" : "%s%s", comma, name);
         put(&plain, "%s%s", comma, name);
     }
@@ -288,8 +288,8 @@ static void write_entry(text *t, const op *o, const char *suffix) {
         : o->kind == K_VIEW ? "KEPT"
                             : "RESOLVED",
         copies.s);
-    put(t, "        void *const places_[] = {%s};\n        tpi_detour detour;\n", o->nargs ? places.s : "NULL");
-    put(t, "        if (!tpi_detour_begin(&detour, &entry, places_, %s)) return %s;\n",
+    put(t, "        void *const addresses_[] = {%s};\n        tpi_detour detour;\n", o->nargs ? addresses.s : "NULL");
+    put(t, "        if (!tpi_detour_begin(&detour, &entry, addresses_, %s)) return %s;\n",
         functional ? "NULL"
         : out      ? "&out__"
                    : format("&%s_", o->args[0].name),
@@ -382,7 +382,7 @@ static void write_compose(text *t, const op *o) {
             tvalue v = tensor_expr(&s, o->body->value[i]);
             if (!o->body->name[i] && v.kind == V_MULTI && v.multi->nresults == o->nresults) {
                 for (int r = 0; r < o->nresults; r++) {
-                    put(&body, "    out[%d] = tpi_take(&t[%d]);\n", r, v.base + r);
+                    put(&body, "    out[%d] = tpi_move_out(&t[%d]);\n", r, v.base + r);
                     set[r] = true;
                 }
                 break;
@@ -533,7 +533,8 @@ static void write_functional(text *t, const op *o, const needs *n) {
         put(t, "        tpi_node *node = %s_node(%s);\n        if (!node) goto failed;\n", o->cname, arguments(o));
         write_attach(t, o, n, outs, "        ", "goto unrecorded;", false);
         put(t,
-            "        return %s;\n        goto unrecorded;\n    unrecorded:\n        tpi_node_done(node);\n        goto "
+            "        return %s;\n        goto unrecorded;\n    unrecorded:\n        tpi_node_release(node);\n        "
+            "goto "
             "failed;\n    }\n",
             many ? "true" : "out");
     }
@@ -566,7 +567,7 @@ static void write_view_inplace(text *t, const op *o, const needs *n) {
         const char *outs[1] = {self};
         put(t, "    if (node) {\n");
         write_attach(t, o, n, outs, "        ", "goto unrecorded;", false);
-        put(t, "    }\n    return %s;\nunrecorded:\n    tpi_node_done(node);\n    return NULL;\n}\n\n", self);
+        put(t, "    }\n    return %s;\nunrecorded:\n    tpi_node_release(node);\n    return NULL;\n}\n\n", self);
     } else
         put(t, "    return %s;\n}\n\n", self);
 }
@@ -685,12 +686,12 @@ static void write_inplace(text *t, const op *o, const needs *n) {
             rest.s ? rest.s : "");
         put(t, "    tpi_node *node = NULL;\n    if (!tpi_grad_off && (%s)) {\n%s    }\n", track, build.s);
     }
-    const char *give_up =
-        track ? "{\n        if (node) tpi_node_done(node);\n        return NULL;\n    }" : "return NULL;";
+    const char *failure =
+        track ? "{\n        if (node) tpi_node_release(node);\n        return NULL;\n    }" : "return NULL;";
     if (o->kind == K_MAP)
-        put(t, "    tp_tensor *out = %s;\n    if (!out) %s\n    tp_release(out);\n", map_call(o, self, true), give_up);
+        put(t, "    tp_tensor *out = %s;\n    if (!out) %s\n    tp_release(out);\n", map_call(o, self, true), failure);
     else
-        put(t, "    if (!%s) %s\n", native_call(o, arguments(o), self), give_up);
+        put(t, "    if (!%s) %s\n", native_call(o, arguments(o), self), failure);
     put(t, "    tpi_touch(%s);\n", self);
     if (track) {
         const char *outs[1] = {self};
@@ -699,7 +700,7 @@ static void write_inplace(text *t, const op *o, const needs *n) {
         put(t, "    if (node) {\n");
         write_attach(t, &copy, n, outs, "        ", "goto unrecorded;", true);
         put(t,
-            "    }\n    return %s;\n    goto unrecorded;\nunrecorded:\n    tpi_node_done(node);\n    return "
+            "    }\n    return %s;\n    goto unrecorded;\nunrecorded:\n    tpi_node_release(node);\n    return "
             "NULL;\n}\n\n",
             self);
     } else if (constant)

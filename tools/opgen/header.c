@@ -282,7 +282,7 @@ void write_taken_options(text *t, const op *o) {
     put(t, "    tp_%s_options o_ = {.size = 0", o->cname);
     for (int i = 0; i < o->nargs; i++)
         if (o->args[i].fallback) put(t, ", .%s = %s", member(&o->args[i]), public_default(&o->args[i]));
-    put(t, "};\n    if (options) tpi_take_options(&o_, sizeof o_, options, options->size);\n");
+    put(t, "};\n    if (options) tpi_copy_options(&o_, sizeof o_, options, options->size);\n");
 }
 
 /* What src/tensor/check_arguments.h asks of an argument before anything looks at it; NULL: nothing can be wrong with

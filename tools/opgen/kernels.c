@@ -37,9 +37,8 @@ void bind_params(text *t, const op *o, const int *param, int n, ctype c, const c
 /* Is the map one function of its input, for which there is an el_run_*() over many elements? */
 static bool is_run(const block *b, const kernel_inputs *k, const op *o, ctype c) {
     const expr *e = b->value[0];
-    if (c != C_F32 || b->n != 1 || k->n != 1 || k->arg[0] < 0 || e->kind != E_CALL ||
-        (strcmp(e->name, "exp") && strcmp(e->name, "sigmoid")) || !find_function(e->name, e->n))
-        return false;
+    const function *f = e->kind == E_CALL ? find_function(e->name, e->n) : NULL;
+    if (c != C_F32 || b->n != 1 || k->n != 1 || k->arg[0] < 0 || !f || !(f->facts & HAS_RUN)) return false;
     return e->arg[0]->kind == E_NAME && !strcmp(e->arg[0]->name, o->args[k->arg[0]].name);
 }
 
@@ -467,7 +466,7 @@ static void write_scan_outer(text *t, const op *o, ctype c) {
  * eight segments: the totals of all but the last give each segment the state before it, and then eight chains run side
  * by side. A cheap step of several variables goes faster alone: eight chains of them do not fit the registers. */
 enum { CHAINS = 8, SEGMENT = 128 };
-static bool takes_chains(const op *o) { return o->merge && (o->start->n == 1 || is_costly_block(o->step)); }
+static bool allows_chains(const op *o) { return o->merge && (o->start->n == 1 || is_costly_block(o->step)); }
 static void scan_chains(text *t, const op *o, ctype c, const scope *names) {
     put(t, "    for (; j + %d <= n; j += %d) {\n", CHAINS * SEGMENT, CHAINS * SEGMENT);
     for (int i = 0; i < o->start->n; i++) {
@@ -517,7 +516,7 @@ static void write_scan_inner(text *t, const op *o, ctype c) {
         put(t, "    int64_t j = el_running_%s_%s(n, x, b0, out0);\n", running, ctype_suffix[c]);
     else
         put(t, "    int64_t j = 0;\n");
-    if (takes_chains(o) && !running) scan_chains(t, o, c, &names);
+    if (allows_chains(o) && !running) scan_chains(t, o, c, &names);
     put(t, "    for (; j < n; j++)\n");
     scan_step(t, o, c, "        ", "b", "0", "j", "index0 + j", &names);
     for (int i = 0; i < o->start->n; i++) put(t, "    a%d[0] = b%d[0];\n", i, i);

@@ -12,7 +12,7 @@
 #include "tensor.h"
 
 typedef struct layer_tensor { /* a parameter or a buffer */
-    place at;
+    location at;
     char *name;
     expr *shape;     /* a list; NULL: given by the argument `from` */
     expr *condition; /* NULL: always there */
@@ -23,7 +23,7 @@ typedef struct layer_tensor { /* a parameter or a buffer */
 } layer_tensor;
 
 typedef struct layer_text { /* a piece of the repr, or a check's message */
-    place at;
+    location at;
     expr *condition;  /* NULL: always */
     char *text;       /* with {name}, {name!r} and {name?} (is it there?) */
     const char *code; /* checks: "TP_ERR_VALUE" */
@@ -31,7 +31,7 @@ typedef struct layer_text { /* a piece of the repr, or a check's message */
 } layer_text;
 
 typedef struct layer {
-    place at;
+    location at;
     char *name, *cname, *file, *doc;
     op make;            /* the constructor's arguments, as an operator that gives a module */
     char *keyword_only; /* the first argument that Python takes by keyword alone, or NULL */
@@ -54,6 +54,7 @@ typedef struct layer {
     block *forward;
     block *pyforward;                    /* where Python's functions do more than the operators */
     char *forward_c, *build_c, *reset_c; /* C functions by hand */
+    char *quantize_c;                    /* one that makes the layer in eight bits, or NULL; not inherited */
     op *forward_op;                      /* the operator that forward became */
     layer_text reprs[16], checks[12];
     layer_text input_checks[12]; /* of forward's inputs */
@@ -69,6 +70,7 @@ typedef struct layer {
     char *keeping;      /* " nonlinearity ": ones that it keeps though they are its alone, or the base's */
     unsigned dims;      /* bit d: the input may have d dims; 0: not said */
     bool dims_and_more; /* those, and more than the last of them */
+    char *facts;        /* " weight_list ": what code asks of the layer, or NULL: what the base says */
     sample samples[16];
     char *sample_args[16]; /* the constructor's part, as text */
     bool sample_eval[16];
@@ -96,8 +98,8 @@ const layer *with_repr(const layer *l);
 const layer *with_reset(const layer *l);
 bool is_set(const layer *l, const char *name); /* by a `set` line of its own */
 bool sets_argument(const layer *l, int i);     /* does the argument become an attribute as it is? */
-char *fill_text(const layer *l, const char *text, char *(*piece)(const layer *, const char *name, char mark, place at),
-                place at);
+char *fill_text(const layer *l, const char *text,
+                char *(*piece)(const layer *, const char *name, char mark, location at), location at);
 
 /* ---- writers ---- */
 text write_layer_header(void);

@@ -70,7 +70,7 @@ static char *build_name(const layer *l) {
 }
 
 /* ---- building ---- */
-static char *message_piece(const layer *l, const char *name, char mark, place at) {
+static char *message_piece(const layer *l, const char *name, char mark, location at) {
     (void)mark;
     int i = find_arg(&l->make, name);
     if (i < 0) fail(at, "%s has no argument '%s'", l->name, name);
@@ -82,7 +82,7 @@ static char *message_piece(const layer *l, const char *name, char mark, place at
     }
 }
 static text message_values; /* the arguments of the message being written */
-static char *message_value(const layer *l, const char *name, char mark, place at) {
+static char *message_value(const layer *l, const char *name, char mark, location at) {
     (void)mark;
     (void)at;
     switch (kind_of_type(l->make.args[find_arg(&l->make, name)].type)) {
@@ -94,7 +94,7 @@ static char *message_value(const layer *l, const char *name, char mark, place at
     return "";
 }
 
-static char *condition_text(tensor_scope *s, const expr *e, place at) {
+static char *condition_text(tensor_scope *s, const expr *e, location at) {
     tvalue v = tensor_expr(s, e);
     if (v.kind != V_BOOL && v.kind != V_INT) fail(at, "a condition is a plain truth value");
     return v.c;
@@ -291,6 +291,14 @@ static void write_repr(text *t, const layer *l) {
 }
 
 /* ---- the layer's row, and its constructor ---- */
+static void write_facts(text *t, const layer *l) {
+    while (l && !l->facts) l = l->parent;
+    if (!l) return;
+    const char *s = spaces(l->facts);
+    put(t, ", .facts = TPI_LAYER_%s", upper(word(&s)));
+    for (s = spaces(s); *s; s = spaces(s)) put(t, " | TPI_LAYER_%s", upper(word(&s)));
+}
+
 static void write_row(text *t, const layer *l) {
     const layer *f = with_forward(l), *r = with_repr(l), *reset = with_reset(l);
     if (!f) return;
@@ -308,6 +316,8 @@ static void write_row(text *t, const layer *l) {
     if (r && r->nreprs) put(t, ", .repr = repr_%s", r->cname);
     if (reset) put(t, ", .reset = %s", reset->reset_c ? reset->reset_c : format("reset_%s", reset->cname));
     if (l->dims) put(t, ", .dims = 0x%x", l->dims_and_more ? ~(l->dims - 1) : l->dims);
+    write_facts(t, l);
+    if (l->quantize_c) put(t, ", .quantize = %s", l->quantize_c);
     put(t, "};\n");
 }
 
@@ -364,6 +374,7 @@ text write_layer_declarations(void) {
         bool known = false;
         if (l->build_c) put(&t, "bool %s(%s); /* %s */\n", l->build_c, c_parameters(c_make(l)), l->name);
         if (l->reset_c) put(&t, "bool %s(tp_module *m_); /* %s */\n", l->reset_c, l->name);
+        if (l->quantize_c) put(&t, "tp_module *%s(const tp_module *m_); /* %s */\n", l->quantize_c, l->name);
         for (int j = 0; j < i; j++)
             known = known || (l->forward_c && layers[j]->forward_c && !strcmp(layers[j]->forward_c, l->forward_c));
         if (l->forward_c && !known)

@@ -144,7 +144,7 @@ static void write_super(text *t, const layer *l, const names *n) {
     put(t, ")\n");
 }
 
-static char *message_piece(const layer *l, const char *name, char mark, place at) {
+static char *message_piece(const layer *l, const char *name, char mark, location at) {
     (void)l;
     (void)mark;
     (void)at;
@@ -262,7 +262,7 @@ static void write_python_reset(text *t, const layer *l) {
     write_resets(t, l, false);
 }
 
-static char *input_piece(const layer *l, const char *name, char mark, place at) {
+static char *input_piece(const layer *l, const char *name, char mark, location at) {
     (void)l;
     (void)mark;
     (void)at;
@@ -302,7 +302,7 @@ static void write_python_forward(text *t, const layer *l) {
     put(t, "\n");
 }
 
-static char *repr_piece(const layer *l, const char *name, char mark, place at) {
+static char *repr_piece(const layer *l, const char *name, char mark, location at) {
     (void)l;
     (void)at;
     return mark == '?' ? format("{self.%s is not None}", name) : format("{self.%s%s}", name, mark == 'r' ? "!r" : "");

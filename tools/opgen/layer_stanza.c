@@ -58,7 +58,7 @@ static char *snake(const char *name) {
     return t.s;
 }
 
-static const char *closing(const char *s, place at) { /* s is at a bracket; where its partner is */
+static const char *closing(const char *s, location at) { /* s is at a bracket; where its partner is */
     int depth = 0;
     for (; *s; s++) {
         if (*s == '(' || *s == '[') depth++;
@@ -99,14 +99,14 @@ static void parse_head(layer *l, const char *s) {
 
 /* ---- lines ---- */
 /* Cuts " if CONDITION" off a line's end; NULL if there is none. */
-static expr *cut_condition(char *line, place at) {
+static expr *cut_condition(char *line, location at) {
     char *p = strstr(line, " if ");
     if (!p) return NULL;
     *p = 0;
     return parse_expr(p + 4, at);
 }
 
-static void parse_tensor(layer *l, const char *s, place at, bool buffer, bool persistent) {
+static void parse_tensor(layer *l, const char *s, location at, bool buffer, bool persistent) {
     if (l->ntensors == 8) fail(at, "more than 8 parameters and buffers");
     layer_tensor *x = &l->tensors[l->ntensors++];
     x->at = at;
@@ -134,7 +134,7 @@ static void parse_tensor(layer *l, const char *s, place at, bool buffer, bool pe
              buffer ? "buffer" : "parameter", s);
 }
 
-static void parse_base(layer *l, const char *s, place at) {
+static void parse_base(layer *l, const char *s, location at) {
     l->base = word(&s);
     l->nbase = -1;
     if (*(s = spaces(s)) != '(') return;
@@ -143,7 +143,7 @@ static void parse_base(layer *l, const char *s, place at) {
     if (*rest || *spaces(end + 1)) fail(at, "expected 'base NAME(ARGUMENTS)'");
 }
 
-static void parse_check(layer_text *list, int *count, const char *s, place at) {
+static void parse_check(layer_text *list, int *count, const char *s, location at) {
     if (*count == 12) fail(at, "more than 12 checks");
     layer_text *c = &list[(*count)++];
     int n;
@@ -171,7 +171,7 @@ static void parse_check(layer_text *list, int *count, const char *s, place at) {
     c->text = replaced(rest, "\n", " ");
 }
 
-static void parse_repr(layer *l, const char *s, place at) {
+static void parse_repr(layer *l, const char *s, location at) {
     if (!*s) {
         l->plain_repr = true;
         return;
@@ -192,7 +192,7 @@ static void parse_repr(layer *l, const char *s, place at) {
 }
 
 /* (Tensor input, ...) EXPRESSION; one tensor called input where the inputs are left out. */
-static block *parse_call(layer *l, const char *s, place at) {
+static block *parse_call(layer *l, const char *s, location at) {
     const char *signature = "Tensor input";
     if (*s == '(') {
         const char *end = closing(s, at), *inside = spaces(s + 1);
@@ -206,7 +206,7 @@ static block *parse_call(layer *l, const char *s, place at) {
     return parse_block(s, at);
 }
 
-static void parse_forward(layer *l, const char *s, place at) {
+static void parse_forward(layer *l, const char *s, location at) {
     const char *c = s;
     if (starts(&c, "c"))
         l->forward_c = word(&c);
@@ -214,7 +214,7 @@ static void parse_forward(layer *l, const char *s, place at) {
         l->forward = parse_call(l, s, at);
 }
 
-static void parse_layer_sample(layer *l, const char *s, place at) {
+static void parse_layer_sample(layer *l, const char *s, location at) {
     if (l->nsamples == 16) fail(at, "more than 16 samples");
     const char *colon = strstr(s, " : ");
     if (!strncmp(s, ": ", 2)) colon = s - 1; /* a constructor without arguments */
@@ -233,7 +233,7 @@ static void parse_layer_sample(layer *l, const char *s, place at) {
     l->nsamples++;
 }
 
-static void parse_set(layer *l, const char *s, place at) {
+static void parse_set(layer *l, const char *s, location at) {
     if (l->nsets == 16) fail(at, "more than 16 attributes");
     char *name = word(&s);
     s = spaces(s);
@@ -242,7 +242,7 @@ static void parse_set(layer *l, const char *s, place at) {
     l->set_value[l->nsets++] = parse_expr(s + 1, at);
 }
 
-static void parse_pyset(layer *l, const char *s, place at) {
+static void parse_pyset(layer *l, const char *s, location at) {
     char *name = word(&s);
     s = spaces(s);
     for (int i = 0; i < l->nsets; i++) {
@@ -253,13 +253,13 @@ static void parse_pyset(layer *l, const char *s, place at) {
     fail(at, "expected 'pyset NAME = EXPRESSION' after the set line of that name");
 }
 
-static void parse_mixin(layer *l, const char *s, place at) {
+static void parse_mixin(layer *l, const char *s, location at) {
     l->mixin_file = word(&s);
     if (!*l->mixin_file || *s++ != '.') fail(at, "expected 'mixin FILE.CLASS'");
     l->mixin = word(&s);
 }
 
-static void parse_dims(layer *l, const char *s, place at) {
+static void parse_dims(layer *l, const char *s, location at) {
     for (s = spaces(s); *s; s = spaces(s)) {
         if (starts(&s, "up")) {
             l->dims_and_more = true;
@@ -270,7 +270,16 @@ static void parse_dims(layer *l, const char *s, place at) {
     }
 }
 
-static void parse_layer_line(layer *l, const char *s, place at) {
+static void parse_facts(layer *l, const char *s, location at) {
+    l->facts = format(" %s ", s);
+    for (s = spaces(s); *s; s = spaces(s)) {
+        const char *fact = word(&s);
+        if (strcmp(fact, "running_statistics") && strcmp(fact, "weight_list"))
+            fail(at, "unknown fact '%s'; expected running_statistics or weight_list", fact);
+    }
+}
+
+static void parse_layer_line(layer *l, const char *s, location at) {
     const char *rest = s;
     if (starts(&rest, "doc"))
         l->doc = replaced(rest, "\n", " ");
@@ -326,13 +335,19 @@ static void parse_layer_line(layer *l, const char *s, place at) {
         l->keeping = format(" %s ", rest);
     else if (starts(&rest, "dims"))
         parse_dims(l, rest, at);
-    else if (starts(&rest, "sample"))
+    else if (starts(&rest, "facts"))
+        parse_facts(l, rest, at);
+    else if (starts(&rest, "quantize")) {
+        if (!starts(&rest, "c")) fail(at, "expected 'quantize c FUNCTION'");
+        l->quantize_c = word(&rest);
+    } else if (starts(&rest, "sample"))
         parse_layer_sample(l, rest, at);
     else if (!starts(&rest, "for"))
         fail(at,
              "unknown keyword at '%.30s'; expected doc, cname, base, set, pyset, parameter, buffer, temporary, reset, "
              "build, "
-             "forward, pyforward, check, need, dims, repr, constants, onlyc, pymake, passing, keeping, factory, "
+             "forward, pyforward, check, need, dims, facts, quantize, repr, constants, onlyc, pymake, passing, "
+             "keeping, factory, "
              "any_arguments, "
              "python, mixin, "
              "sample or for",
@@ -430,8 +445,8 @@ const layer *with_reset(const layer *l) {
 }
 
 /* Replaces each {name} by what `piece` says of it. mark: 'r' for {name!r}, '?' for {name?}, 0 otherwise. */
-char *fill_text(const layer *l, const char *s, char *(*piece)(const layer *, const char *name, char mark, place at),
-                place at) {
+char *fill_text(const layer *l, const char *s, char *(*piece)(const layer *, const char *name, char mark, location at),
+                location at) {
     text t = {0};
     put(&t, "%s", "");
     while (*s) {
@@ -466,7 +481,7 @@ static void add_factory(layer *l) {
     int at = o->nargs;
     if (l->keyword_only) at = find_arg(o, l->keyword_only);
     memmove(&o->args[at + 2], &o->args[at], sizeof(arg) * (size_t)(o->nargs - at));
-    place none = l->at;
+    location none = l->at;
     o->args[at] = (arg){.name = "device",
                         .type = T_DEVICE,
                         .type_text = "device?",
@@ -483,7 +498,7 @@ static void add_factory(layer *l) {
     l->has_factory = true;
 }
 
-static type type_of_kind(vkind k, place at) {
+static type type_of_kind(vkind k, location at) {
     switch (k) {
     case V_INT: return T_INT_OPT;
     case V_BOOL: return T_BOOL;

@@ -27,7 +27,7 @@ static bool has_open_bracket(const char *s) {
     return depth > 0;
 }
 
-static table_line *add_line(table_line **lines, int *n, place at, bool head) {
+static table_line *add_line(table_line **lines, int *n, location at, bool head) {
     if ((*n & (*n - 1)) == 0) { /* room for powers of two */
         table_line *more = need(sizeof(table_line) * (size_t)(*n ? *n * 2 : 1));
         if (*n) memcpy(more, *lines, sizeof(table_line) * (size_t)*n);
@@ -46,7 +46,7 @@ table_line *read_lines(const char *path, const char *head, int *n) {
         exit(1);
     }
     table_line *lines = NULL;
-    place at = {path, 0};
+    location at = {path, 0};
     int base = 0; /* how deep the last line stands that does not continue another */
     size_t word = strlen(head);
     *n = 0;

@@ -272,7 +272,7 @@ void write_record(text *t, const op *o, const needs *n) {
         char *x = field_text(of, n->fields[i].e, &s, o->args[a].type == T_OPERAND);
         const char *guard = o->args[a].type == T_TENSOR_OPT ? format("if (%s) ", of) : "";
         if (!strcmp(n->fields[i].e->name, "sizes"))
-            put(t, "    if (!tpi_take_ints(&a->f%d, %s)) goto failed;\n", i, x);
+            put(t, "    if (!tpi_move_ints(&a->f%d, %s)) goto failed;\n", i, x);
         else if (n->fields[i].kind == V_INTS && *guard)
             put(t, "    if (%s && !tpi_copy_ints(&a->f%d, %s)) goto failed;\n", of, i, x);
         else if (n->fields[i].kind == V_INTS)
@@ -294,7 +294,7 @@ void write_record(text *t, const op *o, const needs *n) {
         put(t, "    if ((%s) && !tpi_node_save(node, %d, %s%s)) goto failed;\n", readers(o, n, i, false),
             saved_slot(o, n, i, -1), x->name, x->type == T_OPERAND ? ".tensor" : "");
     }
-    put(t, "    return node;\n    goto failed;\nfailed:\n    tpi_node_done(node);\n    return NULL;\n}\n\n");
+    put(t, "    return node;\n    goto failed;\nfailed:\n    tpi_node_release(node);\n    return NULL;\n}\n\n");
 }
 
 void write_attach(text *t, const op *o, const needs *n, const char *const *outs, const char *indent,
@@ -323,7 +323,7 @@ void write_attach(text *t, const op *o, const needs *n, const char *const *outs,
         if (n->saved_result[r])
             put(t, "%sif ((%s) && !tpi_node_save_output(node, %d, %s, %d)) %s\n", indent, readers(o, n, r, true),
                 saved_slot(o, n, -1, r), outs[r], r, failure);
-    put(t, "%stpi_node_done(node);\n", indent);
+    put(t, "%stpi_node_release(node);\n", indent);
 }
 
 /* ---- backward ---- */
@@ -438,8 +438,8 @@ static void write_one_grad(tensor_scope *s, const op *o, int a) {
         s->indent = "        ";
         tvalue v = tensor_block(s, b);
         if (v.kind != V_TENSORS) fail(b->at, "%s: the derivative of a list is an operator that gives a list", o->name);
-        put(t, "        if (!tpi_give_list(node, %s, e_%s, a->n_%s, grad_inputs)) goto done;\n    }\n", v.c, x->name,
-            x->name);
+        put(t, "        if (!tpi_put_list_gradients(node, %s, e_%s, a->n_%s, grad_inputs)) goto done;\n    }\n", v.c,
+            x->name, x->name);
         return;
     }
     put(t, "    if (tpi_node_needs(node, e_%s)) {\n", x->name);
@@ -468,7 +468,7 @@ static void write_group_grad(tensor_scope *s, const op *o, const group *g) {
     if (v.kind != V_MULTI || v.multi->nresults != g->n)
         fail(g->value->at, "%s: expected an operator with %d results for the group of derivatives", o->name, g->n);
     for (int i = 0; i < g->n; i++)
-        put(t, "        if (tpi_node_needs(node, e_%s)) grad_inputs[e_%s] = tpi_take(&t[%d]);\n",
+        put(t, "        if (tpi_node_needs(node, e_%s)) grad_inputs[e_%s] = tpi_move_out(&t[%d]);\n",
             o->args[g->args[i]].name, o->args[g->args[i]].name, v.base + i);
     put(t, "    }\n");
 }

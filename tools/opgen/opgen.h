@@ -4,13 +4,15 @@
  *   text.c       growing strings, reading and writing files, error messages with file and line
  *   lines.c      a table's lines: stanzas begin in the first column, deeper lines continue, comments are gone
  *   parse.c      the expression language: characters to trees
- *   stanza.c     stanzas: signatures, kinds, derivatives, samples
+ *   signature.c  the head of a stanza: name, arguments, results
+ *   stanza.c     the lines of a stanza: kinds, derivatives, samples
+ *   check.c      checks of whole stanzas
  *   batch.c      how a batch goes through an operator
  *   facts.c      what other parts of the library ask of an operator: random numbers, cost, dynamic shapes
  *   element.c    expressions per element, in each compute type (maps, folds, scans, fused derivatives)
  *   kernels.c    the kernel files
  *   registers.c  maps as operations of the register machine of CPU programs
- *   dialect.c    the same for devices that compile text
+ *   dialect.c    kernels for devices that compile text
  *   tensor.c     expressions over operators (compositions and derivatives)
  *   glue.c       operators' internal functions
  *   node.c       the nodes that record them: recording, backward
@@ -27,7 +29,7 @@
 /* ---- text ---- */
 typedef struct text {
     char *s;
-    size_t n, room;
+    size_t n, capacity;
 } text;
 void put(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 char *format(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -39,15 +41,15 @@ void write_if_different(const char *dir, const char *name, const text *t);
 char *upper(const char *s);
 char *c_string(const char *s); /* as a C string literal */
 
-typedef struct place {
+typedef struct location {
     const char *file;
     int line;
-} place;
-void fail(place at, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
+} location;
+void fail(location at, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 
 /* ---- lines of a table ---- */
 typedef struct table_line {
-    place at;
+    location at;
     bool head;  /* begins a stanza; text is what follows the first word */
     char *text; /* with the lines that continue it, separated by newlines */
 } table_line;
@@ -74,7 +76,7 @@ typedef enum {
 } expr_kind;
 typedef struct expr {
     expr_kind kind;
-    place at;
+    location at;
     char *name; /* E_NAME, E_STRING, E_CALL (the function), E_FIELD (the field), E_NAMED (the argument), operators' text
                  */
     int64_t i;  /* E_INT */
@@ -86,15 +88,15 @@ typedef struct expr {
 
 /* a = EXPR; b = EXPR; EXPR. The last part may be an assignment too (several results). */
 typedef struct block {
-    place at;
+    location at;
     int n;
     char **name; /* NULL for the plain result */
     char **type; /* "int64" in `k:int64 = 0`, else NULL */
     expr **value;
 } block;
-block *parse_block(const char *s, place at);
-expr *parse_expr(const char *s, place at);
-expr **parse_args(const char *s, place at, int *n,
+block *parse_block(const char *s, location at);
+expr *parse_expr(const char *s, location at);
+expr **parse_args(const char *s, location at, int *n,
                   const char **rest); /* a comma list; rest: what follows (at ':' or ';') */
 
 /* ---- operators ---- */
@@ -178,7 +180,7 @@ typedef struct group { /* grad (a, b): EXPR */
 } group;
 
 typedef struct sample {
-    place at;
+    location at;
     int n;
     expr **args;
     char *dtypes; /* NULL: what `types` says */
@@ -196,7 +198,7 @@ typedef struct check { /* check EXPR : MESSAGE */
 enum { REGISTER_FORMS = 5 }; /* src/device/device.h has the same */
 
 typedef struct op {
-    place at;
+    location at;
     char *name, *cname, *family;
     char *signature, *doc;
     kind kind;
@@ -262,6 +264,7 @@ typedef struct op {
     int shape_from;               /* 1 + the argument whose shape, and none of whose elements, the results have */
     unsigned draws_by;            /* mask of the tensors that give the distribution */
     char *linear, *along, *parts; /* as in tp_operator; NULL: not said */
+    char *alias;                  /* the operator that it is another name of, or NULL */
     /* The register machine: registers.c */
     bool registers;
     int registers_when;                /* only where this argument is 1; -1: always */
@@ -295,11 +298,11 @@ typedef enum { FORM_PLAIN, FORM_INPLACE, FORM_OUT } form;
 extern op **ops;
 extern int nops;
 void read_table(const char *path);
-op *add_op(const char *signature, const char *family, place at);
+op *add_op(const char *signature, const char *family, location at);
 void parse_signature(op *o, const char *s);
 void check_operators(void);       /* after all tables are read */
 bool has_neighbours(const op *o); /* its GPU function is told of the maps before and behind it (device/epilogue.h) */
-void parse_batch(op *o, const char *s, place at);
+void parse_batch(op *o, const char *s, location at);
 void derive_batch(void); /* after all tables are read and sorted */
 op *find_op(const char *name);
 int find_arg(const op *o, const char *name); /* -1 */
@@ -315,8 +318,16 @@ typedef struct function {
     int nargs;
     int cats;   /* which categories it takes, CAT_* */
     int result; /* RESULT_* */
+    int facts;  /* of those below */
 } function;
+enum {
+    COSTLY = 1,  /* it takes longer to compute than an element to be moved */
+    SPECIAL = 2, /* it stands in element_special.h */
+    EXACT = 4,   /* vectors of it have the bits of one by one, though it is costly */
+    HAS_RUN = 8  /* there is an el_run_*() over many elements */
+};
 const function *find_function(const char *name, int nargs);
+bool calls_special(const char *code);           /* does a text call one of the special ones? */
 extern const char *const ctype_c[C_TYPES];      /* "float" */
 extern const char *const ctype_suffix[C_TYPES]; /* "f32" */
 const char *arithmetic_name(char symbol);       /* "add" for '+'; NULL: it is not one of the four */
@@ -341,7 +352,7 @@ typedef struct element_out { /* where statements go, with temporaries reused for
 } element_out;
 value element_expr(element_out *out, const expr *e, const scope *names);
 value element_block(element_out *out, const block *b, scope *names); /* the plain result */
-char *cast_value(value v, ctype to, place at);
+char *cast_value(value v, ctype to, location at);
 bool uses_name(const expr *e, const char *name);
 bool is_costly_block(const block *b);          /* computing binds, not memory */
 bool is_pointwise(const op *o, const expr *e); /* a derivative that one kernel can compute */

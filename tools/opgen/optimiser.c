@@ -18,7 +18,7 @@ static char *next_word(const char **s) {
     *s = spaces(*s);
     return w;
 }
-static bool takes(const char **s, char c) {
+static bool accept(const char **s, char c) {
     if (*spaces(*s) != c) return false;
     *s = spaces(spaces(*s) + 1);
     return true;
@@ -30,7 +30,7 @@ static const option *find_option(const optimiser *o, const char *name) {
     return NULL;
 }
 
-static option_kind kind_named(const char *name, place at) {
+static option_kind kind_named(const char *name, location at) {
     if (!strcmp(name, "float")) return O_FLOAT;
     if (!strcmp(name, "int")) return O_INT;
     if (!strcmp(name, "bool")) return O_BOOL;
@@ -39,7 +39,7 @@ static option_kind kind_named(const char *name, place at) {
 }
 
 /* NAME[: TYPE[?]] = DEFAULT [as A, B] */
-static void parse_option(optimiser *o, const char *s, place at, const char *key) {
+static void parse_option(optimiser *o, const char *s, location at, const char *key) {
     if (o->noptions == 24) fail(at, "more than 24 options");
     option *p = &o->options[o->noptions];
     *p = (option){.name = next_word(&s),
@@ -48,12 +48,12 @@ static void parse_option(optimiser *o, const char *s, place at, const char *key)
                   .at = o->nvalues,
                   .count = strcmp(key, "accept") != 0};
     if (find_option(o, p->name)) fail(at, "two options are called '%s'", p->name);
-    if (takes(&s, ':')) {
+    if (accept(&s, ':')) {
         char *t = next_word(&s);
-        p->optional = takes(&s, '?');
+        p->optional = accept(&s, '?');
         p->kind = kind_named(t, at);
     }
-    if (!takes(&s, '=')) fail(at, "expected '= DEFAULT' after the option '%s'", p->name);
+    if (!accept(&s, '=')) fail(at, "expected '= DEFAULT' after the option '%s'", p->name);
     const char *as = strstr(s, " as ");
     char *text = copy_n(s, as ? (size_t)(as - s) : strlen(s));
     if (*text == '(') text = format("[%.*s]", (int)strlen(text) - 2, text + 1);
@@ -64,14 +64,14 @@ static void parse_option(optimiser *o, const char *s, place at, const char *key)
     s = as ? as + 4 : "";
     for (int i = 0; as && i < p->count; i++) {
         p->part[i] = next_word(&s);
-        if (i + 1 < p->count && !takes(&s, ',')) fail(at, "%s: expected %d names after 'as'", p->name, p->count);
+        if (i + 1 < p->count && !accept(&s, ',')) fail(at, "%s: expected %d names after 'as'", p->name, p->count);
     }
     if (p->count > 1 && !as) fail(at, "%s: expected 'as' and a name for each value", p->name);
     o->group[o->noptions++] = (int)(p - o->options);
     o->nvalues += p->count;
 }
 
-static void parse_groups(optimiser *o, const char *s, place at) {
+static void parse_groups(optimiser *o, const char *s, location at) {
     int n = 0;
     while (*spaces(s)) {
         char *name = next_word(&s);
@@ -82,19 +82,19 @@ static void parse_groups(optimiser *o, const char *s, place at) {
     if (n != o->noptions) fail(at, "%s has %d options, and %d are named here", o->name, o->noptions, n);
 }
 
-static void parse_check(optimiser *o, const char *s, place at) {
+static void parse_check(optimiser *o, const char *s, location at) {
     const char *colon = strstr(s, " : ");
     if (!colon || o->nchecks == 12) fail(at, "expected 'check CONDITION : MESSAGE', at most 12 times");
     o->checks[o->nchecks++] = (check){.condition = parse_expr(copy_n(s, (size_t)(colon - s)), at),
                                       .message = copy_n(colon + 3, strlen(colon + 3))};
 }
 
-static void parse_choices(optimiser *o, const char *s, place at) {
+static void parse_choices(optimiser *o, const char *s, location at) {
     char *name = next_word(&s);
     option *p = (option *)find_option(o, name);
     if (!p || p->kind != O_STRING) fail(at, "'%s' is not an option of type str", name);
     while (*s && *s != ':' && p->nchoices < 8) p->choice[p->nchoices++] = next_word(&s);
-    if (!takes(&s, ':')) fail(at, "expected ': MESSAGE' after the choices");
+    if (!accept(&s, ':')) fail(at, "expected ': MESSAGE' after the choices");
     p->choice_message = copy_n(s, strlen(s));
 }
 
@@ -105,24 +105,24 @@ static int find_flag(const optimiser *o, const char *name) {
 }
 
 /* NAME [= CONDITION]: without one it is the option of that name. */
-static void parse_flag(optimiser *o, const char *s, place at) {
+static void parse_flag(optimiser *o, const char *s, location at) {
     if (o->nflags == 4) fail(at, "more than 4 flags");
     char *name = next_word(&s);
     o->flag[o->nflags] = name;
-    const char *condition = o->flag_text[o->nflags] = takes(&s, '=') ? copy_n(s, strlen(s)) : name;
+    const char *condition = o->flag_text[o->nflags] = accept(&s, '=') ? copy_n(s, strlen(s)) : name;
     o->flag_value[o->nflags++] = parse_expr(condition, at);
 }
 
 /* NAME[: SHAPE] = START [when FLAG] */
-static void parse_state(optimiser *o, const char *s, place at) {
+static void parse_state(optimiser *o, const char *s, location at) {
     static const char *const shapes[] = {"scalar", "like", "rows", "columns", "vector"};
     if (o->nslots == 8) fail(at, "more than 8 state variables");
     slot *p = &o->slots[o->nslots++];
     *p = (slot){.name = next_word(&s), .shape = "scalar", .flag = -1};
-    if (takes(&s, ':')) p->shape = next_word(&s);
+    if (accept(&s, ':')) p->shape = next_word(&s);
     bool known = false;
     for (int i = 0; i < 5; i++) known = known || !strcmp(shapes[i], p->shape);
-    if (!known || !takes(&s, '=')) fail(at, "expected 'state NAME[: like|rows|columns|vector] = START'");
+    if (!known || !accept(&s, '=')) fail(at, "expected 'state NAME[: like|rows|columns|vector] = START'");
     const char *when = strstr(s, " when ");
     p->start = parse_expr(copy_n(s, when ? (size_t)(when - s) : strlen(s)), at);
     if (!when) return;
@@ -133,13 +133,13 @@ static void parse_state(optimiser *o, const char *s, place at) {
 }
 
 /* A new line separates parts, as a semicolon does. */
-static block *parse_lines(const char *s, place at) {
+static block *parse_lines(const char *s, location at) {
     text t = {0};
     for (; *s; s++) put(&t, *s == '\n' ? ";\n" : "%c", *s);
     return parse_block(t.s, at);
 }
 
-static void inherit(optimiser *o, const char *s, place at) {
+static void inherit(optimiser *o, const char *s, location at) {
     char *name = next_word(&s);
     optimiser *from = find_optimiser(name);
     o->like = from;
@@ -158,7 +158,7 @@ static void inherit(optimiser *o, const char *s, place at) {
     o->native = from->native;
 }
 
-static void parse_optimiser_line(optimiser *o, const char *s, place at) {
+static void parse_optimiser_line(optimiser *o, const char *s, location at) {
     char *key = next_word(&s);
     if (!strcmp(key, "doc"))
         o->doc = copy_n(s, strlen(s));
@@ -237,7 +237,7 @@ static void check_like(const optimiser *o) {
  * stands. */
 static void check_exact(const optimiser *o, const expr *e) {
     const function *f = e->kind == E_CALL ? find_function(e->name, e->n) : NULL;
-    if (f && f < find_function("floor", 1) && strcmp(e->name, "sqrt"))
+    if (f && f->facts & COSTLY && !(f->facts & EXACT))
         fail(e->at, "%s: '%s' is not exact; an update may use sqrt, abs, max and the like", o->name, e->name);
     for (int i = 0; i < e->n; i++) check_exact(o, e->arg[i]);
 }

@@ -27,7 +27,7 @@ typedef struct slot { /* per-parameter state */
 } slot;
 
 typedef struct optimiser {
-    place at;
+    location at;
     char *name, *cname, *family, *doc;
     struct optimiser *like; /* whose checks, flags, state and update these are */
     int noptions, nvalues;

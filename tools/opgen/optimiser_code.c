@@ -115,19 +115,19 @@ static void bind_settings(text *t, const optimiser *o, const scalars *computed, 
 
 static bool is_kept(const slot *p, int flags) { return p->flag < 0 || flags >> p->flag & 1; }
 
-/* One element: `place` is printed with the number of an argument and gives where it is. */
-static void update_element(text *t, const optimiser *o, ctype c, int flags, const char *indent, const char *place,
+/* One element: `element` is printed with the number of an argument and gives where it is. */
+static void update_element(text *t, const optimiser *o, ctype c, int flags, const char *indent, const char *element,
                            scope *names) {
-    put(t, "%sconst %s v_param = %s, v_grad = %s;\n", indent, ctype_c[c], format(place, 0), format(place, 1));
+    put(t, "%sconst %s v_param = %s, v_grad = %s;\n", indent, ctype_c[c], format(element, 0), format(element, 1));
     bind(names, "param", (value){"v_param", c, false});
     bind(names, "grad", (value){"v_grad", c, false});
-    int at = FIRST_STATE, place_of[16];
+    int at = FIRST_STATE, argument_of[16];
     for (int i = 0; i < o->nslots; i++) {
         const slot *p = &o->slots[i];
         if (is_scalar(p)) continue;
-        place_of[i] = at++;
+        argument_of[i] = at++;
         put(t, "%sconst %s v_%s = %s;\n", indent, ctype_c[c], p->name,
-            is_kept(p, flags) ? format(place, place_of[i]) : "0");
+            is_kept(p, flags) ? format(element, argument_of[i]) : "0");
         bind(names, p->name, (value){format("v_%s", p->name), c, false});
     }
     element_out e = {.code = t, .indent = indent, .compute = c};
@@ -139,7 +139,7 @@ static void update_element(text *t, const optimiser *o, ctype c, int flags, cons
         int k = find_slot(o, names->name[i]);
         bool kept = k >= 0 && !is_scalar(&o->slots[k]) && is_kept(&o->slots[k], flags);
         if (!kept && strcmp(names->name[i], "param")) continue;
-        put(t, "%s%s = %s;\n", indent, format(place, kept ? place_of[k] : 0),
+        put(t, "%s%s = %s;\n", indent, format(element, kept ? argument_of[k] : 0),
             cast_value(names->v[i], c, o->update->at));
     }
 }

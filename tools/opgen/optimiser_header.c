@@ -79,7 +79,7 @@ void write_constructor_code(text *t, const optimiser *o) {
     put(t,
         "tp_optimiser *tp_%s_with(tp_tensors params, const tp_%s_options *options) {\n    tp_%s_options g = {.size = "
         "0%s};\n"
-        "    if (options) tpi_take_options(&g, sizeof g, options, options->size);\n    const double values[] = {",
+        "    if (options) tpi_copy_options(&g, sizeof g, options, options->size);\n    const double values[] = {",
         o->cname, o->cname, o->cname, defaults.s);
     for (int i = 0; i < o->noptions; i++) {
         const option *p = &o->options[i];

@@ -6,7 +6,7 @@
 
 typedef struct parser {
     const char *p;
-    place at;
+    location at;
 } parser;
 
 static void skip(parser *x) {
@@ -16,7 +16,7 @@ static void skip(parser *x) {
     }
 }
 
-static bool take(parser *x, const char *token) {
+static bool accept(parser *x, const char *token) {
     skip(x);
     size_t n = strlen(token);
     if (strncmp(x->p, token, n)) return false;
@@ -25,7 +25,7 @@ static bool take(parser *x, const char *token) {
 }
 
 static void expect(parser *x, const char *token, const char *where) {
-    if (!take(x, token)) fail(x->at, "expected '%s' %s, found '%.20s'", token, where, x->p);
+    if (!accept(x, token)) fail(x->at, "expected '%s' %s, found '%.20s'", token, where, x->p);
 }
 
 static expr *make(parser *x, expr_kind kind, const char *name, int n) {
@@ -39,7 +39,7 @@ static expr *make(parser *x, expr_kind kind, const char *name, int n) {
 }
 
 static bool name_start(char c) { return isalpha((unsigned char)c) || c == '_'; }
-static char *take_name(parser *x) {
+static char *parse_name(parser *x) {
     skip(x);
     const char *s = x->p;
     if (!name_start(*s)) return NULL;
@@ -67,12 +67,12 @@ static expr *number(parser *x) {
 static void arguments(parser *x, expr *e, const char *close) {
     expr *list[64];
     int n = 0;
-    if (!take(x, close)) {
+    if (!accept(x, close)) {
         do {
             if (n == 64) fail(x->at, "more than 64 arguments");
             skip(x);
             const char *back = x->p;
-            char *name = take_name(x);
+            char *name = parse_name(x);
             skip(x);
             if (name && *x->p == '=' && x->p[1] != '=') {
                 x->p++;
@@ -83,7 +83,7 @@ static void arguments(parser *x, expr *e, const char *close) {
                 x->p = back;
                 list[n++] = ternary(x);
             }
-        } while (take(x, ","));
+        } while (accept(x, ","));
         expect(x, close, "after the arguments");
     }
     expr **all = need(sizeof(expr *) * (size_t)(e->n + n + 1));
@@ -97,12 +97,12 @@ static expr *primary(parser *x) {
     skip(x);
     char c = *x->p;
     if (isdigit((unsigned char)c) || (c == '.' && isdigit((unsigned char)x->p[1]))) return number(x);
-    if (take(x, "(")) {
+    if (accept(x, "(")) {
         expr *e = ternary(x);
         expect(x, ")", "to close the bracket");
         return e;
     }
-    if (take(x, "[")) {
+    if (accept(x, "[")) {
         expr *e = make(x, E_LIST, NULL, 0);
         arguments(x, e, "]");
         return e;
@@ -115,10 +115,10 @@ static expr *primary(parser *x) {
         expect(x, "\"", "to close the text");
         return e;
     }
-    char *name = take_name(x);
+    char *name = parse_name(x);
     if (!name)
         fail(x->at, "expected a number, a name or '(', found '%.20s'", *x->p ? x->p : "the end of the expression");
-    if (take(x, "(")) {
+    if (accept(x, "(")) {
         expr *e = make(x, E_CALL, name, 0);
         arguments(x, e, ")");
         return e;
@@ -131,7 +131,7 @@ static expr *postfix(parser *x) {
     while (skip(x), *x->p == '.' && name_start(x->p[1])) {
         x->p++;
         expr *f = make(x, E_FIELD, NULL, 1);
-        f->name = take_name(x);
+        f->name = parse_name(x);
         f->arg[0] = e;
         if (*x->p == '(') {
             x->p++;
@@ -182,7 +182,7 @@ static expr *binary(parser *x, int level) {
 
 static expr *ternary(parser *x) {
     expr *c = binary(x, 1);
-    if (!take(x, "?")) return c;
+    if (!accept(x, "?")) return c;
     expr *e = make(x, E_TERNARY, NULL, 3);
     e->arg[0] = c;
     e->arg[1] = ternary(x);
@@ -191,7 +191,7 @@ static expr *ternary(parser *x) {
     return e;
 }
 
-expr *parse_expr(const char *s, place at) {
+expr *parse_expr(const char *s, location at) {
     parser x = {s, at};
     expr *e = ternary(&x);
     skip(&x);
@@ -199,7 +199,7 @@ expr *parse_expr(const char *s, place at) {
     return e;
 }
 
-expr **parse_args(const char *s, place at, int *n, const char **rest) {
+expr **parse_args(const char *s, location at, int *n, const char **rest) {
     parser x = {s, at};
     expr holder = {0};
     holder.arg = need(sizeof(expr *));
@@ -208,7 +208,7 @@ expr **parse_args(const char *s, place at, int *n, const char **rest) {
         do {
             skip(&x);
             const char *back = x.p;
-            char *name = take_name(&x);
+            char *name = parse_name(&x);
             skip(&x);
             expr *e;
             if (name && *x.p == '=' && x.p[1] != '=') {
@@ -223,7 +223,7 @@ expr **parse_args(const char *s, place at, int *n, const char **rest) {
             memcpy(all, holder.arg, sizeof(expr *) * (size_t)holder.n);
             all[holder.n++] = e;
             holder.arg = all;
-        } while (take(&x, ","));
+        } while (accept(&x, ","));
     }
     skip(&x);
     *rest = x.p;
@@ -231,7 +231,7 @@ expr **parse_args(const char *s, place at, int *n, const char **rest) {
     return holder.arg;
 }
 
-block *parse_block(const char *s, place at) {
+block *parse_block(const char *s, location at) {
     parser x = {s, at};
     block *b = need(sizeof *b);
     b->at = at;
@@ -243,12 +243,12 @@ block *parse_block(const char *s, place at) {
         if (!*x.p) break;
         if (b->n == 32) fail(x.at, "more than 32 parts");
         const char *back = x.p;
-        place back_at = x.at;
-        char *name = take_name(&x), *kind = NULL;
+        location back_at = x.at;
+        char *name = parse_name(&x), *kind = NULL;
         skip(&x);
         if (name && *x.p == ':') {
             x.p++;
-            kind = take_name(&x);
+            kind = parse_name(&x);
             skip(&x);
         }
         if (name && *x.p == '=' && x.p[1] != '=') {

@@ -115,7 +115,7 @@ static int operation_of(const names *n, const char *form, company with) {
 /* ---- Stanzas ---- */
 
 /* registers, or registers when ARG == 1 */
-void parse_registers(op *o, const char *s, place at) {
+void parse_registers(op *o, const char *s, location at) {
     o->registers = true;
     o->registers_when = -1;
     if (starts(&s, "when")) {

@@ -3,7 +3,7 @@
 #define OPGEN_REGISTERS_H
 #include "opgen.h"
 
-void parse_registers(op *o, const char *s, place at);
+void parse_registers(op *o, const char *s, location at);
 void derive_registers(void);           /* after all tables are read */
 char *register_members(const op *o);   /* the members of tpi_map_op */
 const char *register_end(const op *o); /* "SUM", "MAX" or "NONE": a fold's elements may stay in registers */

@@ -149,7 +149,7 @@ static tvalue field_expr(tensor_scope *s, const expr *e) {
 }
 
 /* ---- conversions to an argument's type ---- */
-static char *as_scalar(tvalue v, place at) {
+static char *as_scalar(tvalue v, location at) {
     switch (v.kind) {
     case V_SCALAR: return v.c;
     case V_INT: return format("tp_int(%s)", v.c);
@@ -158,13 +158,13 @@ static char *as_scalar(tvalue v, place at) {
     default: fail(at, "expected a number");
     }
 }
-static char *as_double(tvalue v, place at) {
+static char *as_double(tvalue v, location at) {
     if (v.kind == V_SCALAR) return format("tp_scalar_to_double(%s)", v.c);
     if (v.kind == V_INT || v.kind == V_BOOL) return format("(double)(%s)", v.c);
     if (v.kind != V_FLOAT) fail(at, "expected a number");
     return v.c;
 }
-static char *as_bool(tvalue v, place at) {
+static char *as_bool(tvalue v, location at) {
     if (v.kind == V_BOOL || v.kind == V_INT) return v.c;
     if (v.kind == V_SCALAR) return format("tp_scalar_to_bool(%s)", v.c);
     fail(at, "expected a plain condition; of a tensor that may be missing, ask defined()");
@@ -191,7 +191,7 @@ static char *list_text(tensor_scope *s, const expr *e, vkind *kind) {
                   t.s, e->n);
 }
 
-static char *to_type(tvalue v, const arg *a, const op *o, place at) {
+static char *to_type(tvalue v, const arg *a, const op *o, location at) {
     type t = a->type;
     if (v.kind == V_NONE) return (char *)types[t].none;
     switch (t) {
@@ -244,13 +244,13 @@ static void drop(tensor_scope *s, tvalue v) {
     if (v.temp >= 0) put(s->code, "%stpi_drop(&t[%d]);\n", s->indent, v.temp);
 }
 
-char *owned(tensor_scope *s, tvalue v, place at) {
+char *owned(tensor_scope *s, tvalue v, location at) {
     if (v.kind == V_NONE) return "NULL";
     if (v.kind == V_OPERAND) return format("tpi_operand_tensor_owned(%s)", v.c);
     if (v.kind != V_TENSOR) fail(at, "expected a tensor");
     if (v.temp >= 0) {
         (void)s;
-        return format("tpi_take(&t[%d])", v.temp);
+        return format("tpi_move_out(&t[%d])", v.temp);
     }
     return format("tpi_retain(%s)", v.c);
 }
@@ -349,7 +349,7 @@ static const op *operator_named(const tensor_scope *s, const char *name) {
     return o && o->lazy && !(s->o && s->o->lazy) ? find_op(o->lazy) : o;
 }
 
-static tvalue call_by_name(tensor_scope *s, const char *name, place at, int n, expr **args) {
+static tvalue call_by_name(tensor_scope *s, const char *name, location at, int n, expr **args) {
     const op *o = operator_named(s, name);
     if (!o) fail(at, "the operator '%s' is not in the tables", name);
     expr e = {.kind = E_CALL, .at = at, .name = (char *)name, .n = n, .arg = args};
@@ -357,7 +357,7 @@ static tvalue call_by_name(tensor_scope *s, const char *name, place at, int n, e
 }
 
 /* An operator on values that are evaluated already. */
-static tvalue call_on(tensor_scope *s, const char *name, place at, int n, const tvalue *values) {
+static tvalue call_on(tensor_scope *s, const char *name, location at, int n, const tvalue *values) {
     static char *const names[] = {"(first)", "(second)", "(third)"};
     expr e[3], *args[3];
     tensor_scope inner = *s;
@@ -372,135 +372,186 @@ static tvalue call_on(tensor_scope *s, const char *name, place at, int n, const 
     return r;
 }
 
-/* The few functions on plain values. */
+/* ---- The few functions on plain values: each gives its value, or false where the arguments are an operator's ---- */
+
+static tvalue value_of(tensor_scope *s, const expr *e, int i) { return tensor_expr(s, e->arg[i]); }
+
+static bool builtin_defined(tensor_scope *s, const expr *e, tvalue *r) {
+    tvalue v = value_of(s, e, 0);
+    *r = plain(V_BOOL, v.kind == V_OPERAND ? format("tpi_operand_given(&%s)", v.c) : format("(%s != NULL)", v.c));
+    return true;
+}
+
+static bool builtin_given(tensor_scope *s, const expr *e, tvalue *r) {
+    tvalue v = value_of(s, e, 0);
+    switch (v.kind) {
+    case V_FLOAT: *r = plain(V_BOOL, format("(%s == %s)", v.c, v.c)); break;
+    case V_INT: *r = plain(V_BOOL, format("(%s != TP_NONE)", v.c)); break;
+    case V_SCALAR: *r = plain(V_BOOL, format("(%s.kind != TP_SCALAR_NONE)", v.c)); break;
+    case V_INTS:
+    case V_FLOATS:
+    case V_SCALARS: *r = plain(V_BOOL, format("(%s.v != NULL)", v.c)); break;
+    case V_DTYPE: *r = plain(V_BOOL, format("(%s != TP_NO_DTYPE)", v.c)); break;
+    default: *r = plain(V_BOOL, format("(%s != NULL)", v.c));
+    }
+    return true;
+}
+
+static bool builtin_conj(tensor_scope *s, const expr *e, tvalue *r) { /* of numbers too */
+    tvalue v = value_of(s, e, 0);
+    if (!numberish(v))
+        *r = call_on(s, e->name, e->at, 1, &v);
+    else
+        *r = v.kind == V_SCALAR ? plain(V_SCALAR, format("tpi_scalar_conj(%s)", v.c)) : v;
+    return true;
+}
+
+static bool builtin_real(tensor_scope *s, const expr *e, tvalue *r) { /* of numbers too */
+    tvalue v = value_of(s, e, 0);
+    if (!numberish(v))
+        *r = call_on(s, e->name, e->at, 1, &v);
+    else
+        *r = v.kind == V_SCALAR ? plain(V_FLOAT, format("tp_scalar_to_double(%s)", v.c)) : v;
+    return true;
+}
+
+static bool builtin_needs(tensor_scope *s, const expr *e, tvalue *r) {
+    if (e->arg[0]->kind != E_NAME) return false;
+    int k = find_arg(s->o, e->arg[0]->name);
+    if (k < 0) fail(e->at, "'%s' is not an argument of %s", e->arg[0]->name, s->o->name);
+    *r = plain(V_BOOL, format("tpi_node_needs(node, e_%s)", e->arg[0]->name));
+    return true;
+}
+
+static bool builtin_any_tensor(tensor_scope *s, const expr *e, tvalue *r) { /* is one of two operands a tensor? */
+    tvalue a = value_of(s, e, 0), b = value_of(s, e, 1);
+    *r = plain(V_BOOL, format("(%s.tensor || %s.tensor)", as_operand(a), as_operand(b)));
+    return true;
+}
+
+static bool builtin_bools(tensor_scope *s, const expr *e, tvalue *r) { /* how many of two operands are bools? */
+    tvalue a = value_of(s, e, 0), b = value_of(s, e, 1);
+    *r = plain(V_INT, format("tpi_count_bools(%s, %s)", as_operand(a), as_operand(b)));
+    return true;
+}
+
+/* Is a number of too high a kind for two summands? */
+static bool builtin_factor_fault(tensor_scope *s, const expr *e, tvalue *r) {
+    tvalue a = value_of(s, e, 0), b = value_of(s, e, 1), factor = value_of(s, e, 2);
+    *r = plain(V_INT, format("tpi_find_factor_fault(%s, %s, %s)", as_operand(a), as_operand(b), factor.c));
+    return true;
+}
+
+static bool builtin_nonzero(tensor_scope *s, const expr *e, tvalue *r) { /* may these be divided as integers? */
+    tvalue a = value_of(s, e, 0), b = value_of(s, e, 1);
+    if (!tensorish(a) || !tensorish(b)) fail(e->at, "nonzero(dividend, divisor) takes two tensors or operands");
+    *r = plain(V_BOOL, format("tpi_can_divide(%s, %s)", as_operand(a), as_operand(b)));
+    return true;
+}
+
+static bool builtin_len(tensor_scope *s, const expr *e, tvalue *r) {
+    *r = plain(V_INT, format("%s.n", value_of(s, e, 0).c));
+    return true;
+}
+
+static bool builtin_count(tensor_scope *s, const expr *e, tvalue *r) { /* elements along some dims of a shape */
+    tvalue shape = value_of(s, e, 0), dims = value_of(s, e, 1);
+    char *d = dims.c;
+    if (dims.kind == V_INT) d = format("(tp_ints){(const int64_t[]){%s}, %s == TP_NONE ? 0 : 1}", dims.c, dims.c);
+    if (dims.kind == V_NONE) d = "tp_no_ints()";
+    *r = plain(V_INT, format("tpi_count_along(%s, %s)", shape.c, d));
+    return true;
+}
+
+static bool builtin_product(tensor_scope *s, const expr *e, tvalue *r) {
+    *r = plain(V_INT, format("tpi_product_of(%s)", value_of(s, e, 0).c));
+    return true;
+}
+
+static bool builtin_at(tensor_scope *s, const expr *e, tvalue *r) {
+    tvalue v = value_of(s, e, 0), i = value_of(s, e, 1);
+    *r = plain(V_INT, format("%s.v[%s]", v.c, i.c));
+    return true;
+}
+
+static bool builtin_idiv(tensor_scope *s, const expr *e, tvalue *r) {
+    tvalue a = value_of(s, e, 0), b = value_of(s, e, 1);
+    *r = plain(V_INT, format("((%s) / (%s))", a.c, b.c));
+    return true;
+}
+
+static bool builtin_tuple(tensor_scope *s, const expr *e, tvalue *r) { /* one number serves for all */
+    if (e->arg[1]->kind != E_INT) return false;
+    tvalue v = value_of(s, e, 0);
+    if (v.kind != V_INTS && v.kind != V_INT) fail(e->at, "tuple(list, n) takes ints");
+    char *list = v.kind == V_INTS ? v.c : format("(tp_ints){(const int64_t[]){%s}, 1}", v.c);
+    *r = plain(V_INTS, format("tpi_ints_expanded((int64_t[%s]){0}, %s, %s)", e->arg[1]->name, list, e->arg[1]->name));
+    return true;
+}
+
+static bool builtin_any(tensor_scope *s, const expr *e, tvalue *r) { /* is one of the ints not zero? */
+    tvalue v = value_of(s, e, 0);
+    if (v.kind != V_INTS) return false;
+    *r = plain(V_BOOL, format("tpi_ints_any(%s)", v.c));
+    return true;
+}
+
+static bool builtin_all_are(tensor_scope *s, const expr *e, tvalue *r) {
+    tvalue v = value_of(s, e, 0), one = value_of(s, e, 1);
+    *r = plain(V_BOOL, format("tpi_ints_all_are(%s, %s)", v.c, one.c));
+    return true;
+}
+
+static bool builtin_all_of(tensor_scope *s, const expr *e, tvalue *r) { /* are all ints above zero? */
+    *r = plain(V_BOOL, format("tpi_ints_positive(%s)", value_of(s, e, 0).c));
+    return true;
+}
+
+static bool builtin_fan_in(tensor_scope *s, const expr *e, tvalue *r) {
+    *r = plain(V_INT, format("tpi_fan_in(%s)", value_of(s, e, 0).c));
+    return true;
+}
+
+static bool builtin_sqrt(tensor_scope *s, const expr *e, tvalue *r) { /* of a number */
+    tvalue v = value_of(s, e, 0);
+    if (!numberish(v)) return false;
+    *r = plain(V_FLOAT, format("sqrt(%s)", as_double(v, e->at)));
+    return true;
+}
+
+static bool builtin_real_dtype(tensor_scope *s, const expr *e, tvalue *r) {
+    *r = plain(V_DTYPE, format("tpi_dtype_to_real(%s)", value_of(s, e, 0).c));
+    return true;
+}
+
 static bool builtin(tensor_scope *s, const expr *e, tvalue *r) {
-    const char *f = e->name;
-    if (!strcmp(f, "defined") && e->n == 1) {
-        tvalue v = tensor_expr(s, e->arg[0]);
-        *r = plain(V_BOOL, v.kind == V_OPERAND ? format("tpi_operand_given(&%s)", v.c) : format("(%s != NULL)", v.c));
-        return true;
-    }
-    if (!strcmp(f, "given") && e->n == 1) {
-        tvalue v = tensor_expr(s, e->arg[0]);
-        const char *test = v.kind == V_INT                                                 ? "%s != TP_NONE"
-                           : v.kind == V_FLOAT                                             ? "%s == %s"
-                           : v.kind == V_SCALAR                                            ? "%s.kind != TP_SCALAR_NONE"
-                           : v.kind == V_INTS || v.kind == V_FLOATS || v.kind == V_SCALARS ? "%s.v != NULL"
-                           : v.kind == V_DTYPE                                             ? "%s != TP_NO_DTYPE"
-                                                                                           : "%s != NULL";
-        text t = {0};
-        if (v.kind == V_FLOAT)
-            put(&t, "(%s == %s)", v.c, v.c);
-        else
-            put(&t, "(%s%s)", v.c, test + 2);
-        *r = plain(V_BOOL, t.s);
-        return true;
-    }
-    if ((!strcmp(f, "conj") || !strcmp(f, "real")) && e->n == 1) { /* of numbers too */
-        tvalue v = tensor_expr(s, e->arg[0]);
-        if (!numberish(v))
-            *r = call_on(s, f, e->at, 1, &v);
-        else if (v.kind == V_SCALAR)
-            *r = plain(f[0] == 'r' ? V_FLOAT : V_SCALAR,
-                       format(f[0] == 'r' ? "tp_scalar_to_double(%s)" : "tpi_scalar_conj(%s)", v.c));
-        else
-            *r = v;
-        return true;
-    }
-    if (!strcmp(f, "needs") && e->n == 1 && e->arg[0]->kind == E_NAME) {
-        int k = find_arg(s->o, e->arg[0]->name);
-        if (k < 0) fail(e->at, "'%s' is not an argument of %s", e->arg[0]->name, s->o->name);
-        *r = plain(V_BOOL, format("tpi_node_needs(node, e_%s)", e->arg[0]->name));
-        return true;
-    }
-    if (!strcmp(f, "any_tensor") && e->n == 2) { /* is one of two operands a tensor? */
-        tvalue a = tensor_expr(s, e->arg[0]), b = tensor_expr(s, e->arg[1]);
-        *r = plain(V_BOOL, format("(%s.tensor || %s.tensor)", as_operand(a), as_operand(b)));
-        return true;
-    }
-    if (!strcmp(f, "bools") && e->n == 2) { /* how many of two operands are bools? */
-        tvalue a = tensor_expr(s, e->arg[0]), b = tensor_expr(s, e->arg[1]);
-        *r = plain(V_INT, format("tpi_count_bools(%s, %s)", as_operand(a), as_operand(b)));
-        return true;
-    }
-    if (!strcmp(f, "factor_fault") && e->n == 3) { /* is a number of too high a kind for two summands? */
-        tvalue a = tensor_expr(s, e->arg[0]), b = tensor_expr(s, e->arg[1]), factor = tensor_expr(s, e->arg[2]);
-        *r = plain(V_INT, format("tpi_find_factor_fault(%s, %s, %s)", as_operand(a), as_operand(b), factor.c));
-        return true;
-    }
-    if (!strcmp(f, "nonzero") && e->n == 2) { /* may these be divided as integers? */
-        tvalue a = tensor_expr(s, e->arg[0]), b = tensor_expr(s, e->arg[1]);
-        if (!tensorish(a) || !tensorish(b)) fail(e->at, "nonzero(dividend, divisor) takes two tensors or operands");
-        *r = plain(V_BOOL, format("tpi_can_divide(%s, %s)", as_operand(a), as_operand(b)));
-        return true;
-    }
-    if (!strcmp(f, "len") && e->n == 1) {
-        tvalue v = tensor_expr(s, e->arg[0]);
-        *r = plain(V_INT, format("%s.n", v.c));
-        return true;
-    }
-    if (!strcmp(f, "count") && e->n == 2) { /* elements along some dims of a shape */
-        tvalue shape = tensor_expr(s, e->arg[0]), dims = tensor_expr(s, e->arg[1]);
-        char *d = dims.kind == V_INT ? format("(tp_ints){(const int64_t[]){%s}, %s == TP_NONE ? 0 : 1}", dims.c, dims.c)
-                  : dims.kind == V_NONE ? "tp_no_ints()"
-                                        : dims.c;
-        *r = plain(V_INT, format("tpi_count_along(%s, %s)", shape.c, d));
-        return true;
-    }
-    if (!strcmp(f, "product") && e->n == 1) {
-        *r = plain(V_INT, format("tpi_product_of(%s)", tensor_expr(s, e->arg[0]).c));
-        return true;
-    }
-    if (!strcmp(f, "at") && e->n == 2) {
-        tvalue v = tensor_expr(s, e->arg[0]), i = tensor_expr(s, e->arg[1]);
-        *r = plain(V_INT, format("%s.v[%s]", v.c, i.c));
-        return true;
-    }
-    if (!strcmp(f, "idiv") && e->n == 2) {
-        *r = plain(V_INT, format("((%s) / (%s))", tensor_expr(s, e->arg[0]).c, tensor_expr(s, e->arg[1]).c));
-        return true;
-    }
-    if (!strcmp(f, "tuple") && e->n == 2 && e->arg[1]->kind == E_INT) { /* one number serves for all */
-        tvalue v = tensor_expr(s, e->arg[0]);
-        char *list = v.kind == V_INTS  ? v.c
-                     : v.kind == V_INT ? format("(tp_ints){(const int64_t[]){%s}, 1}", v.c)
-                                       : NULL;
-        if (!list) fail(e->at, "tuple(list, n) takes ints");
-        *r = plain(V_INTS,
-                   format("tpi_ints_expanded((int64_t[%s]){0}, %s, %s)", e->arg[1]->name, list, e->arg[1]->name));
-        return true;
-    }
-    if (!strcmp(f, "any") && e->n == 1) { /* is one of the ints not zero? */
-        tvalue v = tensor_expr(s, e->arg[0]);
-        if (v.kind == V_INTS) {
-            *r = plain(V_BOOL, format("tpi_ints_any(%s)", v.c));
-            return true;
-        }
-    }
-    if (!strcmp(f, "all_are") && e->n == 2) {
-        tvalue v = tensor_expr(s, e->arg[0]);
-        *r = plain(V_BOOL, format("tpi_ints_all_are(%s, %s)", v.c, tensor_expr(s, e->arg[1]).c));
-        return true;
-    }
-    if (!strcmp(f, "all_of") && e->n == 1) { /* are all ints above zero? */
-        *r = plain(V_BOOL, format("tpi_ints_positive(%s)", tensor_expr(s, e->arg[0]).c));
-        return true;
-    }
-    if (!strcmp(f, "fan_in") && e->n == 1) {
-        *r = plain(V_INT, format("tpi_fan_in(%s)", tensor_expr(s, e->arg[0]).c));
-        return true;
-    }
-    if (!strcmp(f, "sqrt") && e->n == 1) { /* of a number */
-        tvalue v = tensor_expr(s, e->arg[0]);
-        if (numberish(v)) {
-            *r = plain(V_FLOAT, format("sqrt(%s)", as_double(v, e->at)));
-            return true;
-        }
-    }
-    if (!strcmp(f, "real_dtype") && e->n == 1) {
-        *r = plain(V_DTYPE, format("tpi_dtype_to_real(%s)", tensor_expr(s, e->arg[0]).c));
-        return true;
-    }
+    static const struct {
+        const char *name;
+        int n; /* arguments */
+        bool (*evaluate)(tensor_scope *s, const expr *e, tvalue *r);
+    } builtins[] = {{"defined", 1, builtin_defined},
+                    {"given", 1, builtin_given},
+                    {"conj", 1, builtin_conj},
+                    {"real", 1, builtin_real},
+                    {"needs", 1, builtin_needs},
+                    {"any_tensor", 2, builtin_any_tensor},
+                    {"bools", 2, builtin_bools},
+                    {"factor_fault", 3, builtin_factor_fault},
+                    {"nonzero", 2, builtin_nonzero},
+                    {"len", 1, builtin_len},
+                    {"count", 2, builtin_count},
+                    {"product", 1, builtin_product},
+                    {"at", 2, builtin_at},
+                    {"idiv", 2, builtin_idiv},
+                    {"tuple", 2, builtin_tuple},
+                    {"any", 1, builtin_any},
+                    {"all_are", 2, builtin_all_are},
+                    {"all_of", 1, builtin_all_of},
+                    {"fan_in", 1, builtin_fan_in},
+                    {"sqrt", 1, builtin_sqrt},
+                    {"real_dtype", 1, builtin_real_dtype}};
+    for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++)
+        if (!strcmp(e->name, builtins[i].name) && e->n == builtins[i].n) return builtins[i].evaluate(s, e, r);
     return false;
 }
 

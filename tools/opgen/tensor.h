@@ -55,7 +55,7 @@ void bind_arguments(tensor_scope *s, const op *o); /* arguments under their own 
 tvalue tensor_expr(tensor_scope *s, const expr *e);
 tvalue tensor_block(tensor_scope *s, const block *b);
 /* C text of an owned reference to the value: a temporary's own, otherwise a new one. */
-char *owned(tensor_scope *s, tvalue v, place at);
+char *owned(tensor_scope *s, tvalue v, location at);
 char *argument_text(tensor_scope *s, const expr *e, const arg *a,
                     const op *o); /* C text of an expression as an operator's argument */
 char *without_brackets(char *c);  /* `(a == b)` as `a == b`, for conditions */

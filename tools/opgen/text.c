@@ -26,13 +26,13 @@ static void put_v(text *t, const char *format, va_list list) {
     va_copy(again, list);
     int n = vsnprintf(NULL, 0, format, again);
     va_end(again);
-    if (t->n + (size_t)n + 1 > t->room) {
-        size_t room = (t->n + (size_t)n + 1) * 2;
-        char *s = need(room);
+    if (t->n + (size_t)n + 1 > t->capacity) {
+        size_t capacity = (t->n + (size_t)n + 1) * 2;
+        char *s = need(capacity);
         if (t->n) memcpy(s, t->s, t->n);
         free(t->s);
         t->s = s;
-        t->room = room;
+        t->capacity = capacity;
     }
     vsnprintf(t->s + t->n, (size_t)n + 1, format, list);
     t->n += (size_t)n;
@@ -76,7 +76,7 @@ char *c_string(const char *s) {
     return t.s;
 }
 
-void fail(place at, const char *format, ...) {
+void fail(location at, const char *format, ...) {
     va_list list;
     va_start(list, format);
     fprintf(stderr, "%s:%d: error: ", at.file, at.line);

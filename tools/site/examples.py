@@ -226,10 +226,13 @@ def spelled(name):
 
 
 _namespaces = {row[0]: row[7] for row in torch._C._operators()}
+_losses = {row[0] for row in torch._C._operators() if " reduction=" in row[1]}
 
 
 def _spellings(name):
     plain = name.partition(".")[0]
+    if name in _losses and hasattr(F, plain):  # scripts call these by F, whose default is the mean; torch's own is none
+        yield f"F.{plain}"
     for prefix in ("linalg", "fft", "special"):
         module = getattr(torch, prefix)
         if plain.startswith(prefix + "_") and hasattr(module, plain[len(prefix) + 1 :]):

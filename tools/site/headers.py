@@ -23,16 +23,33 @@ class Function:
     name: str  # as a program writes it: tp_softmax, where the library exports tp_softmax_with
     declaration: str
     text: str
-    options: list = field(default_factory=list)  # (type, name, default)
+    options: list = field(default_factory=list)  # (type, name, default, comment)
+    beside: "Function" = None  # the function above it whose comment is of both, where it has none of its own
 
     def call(self):
         """The declaration as a program writes the call: options by their names."""
         text = " ".join(self.declaration.split()).replace("( ", "(")
         if self.options:
             text = re.sub(r",? ?const \w+_options \*\w+\)$", ")", text).replace(self.name + "_with(", self.name + "(")
-            named = ", ".join(f".{name} = {value}" for _, name, value in self.options)
+            named = ", ".join(f".{name} = {_as_written(value)}" for _, name, value, _ in self.options)
             text = (text[:-1].removesuffix("void") + ", " + named + ")").replace("(, ", "(")
         return text
+
+    def about(self):
+        """Its text, or that of the function that it stands beside."""
+        if self.text or self.beside is None:
+            return self.text
+        return f"Beside {self.beside.name}: {self.beside.text}"
+
+    def described(self):
+        """(option, comment) of the options that have one."""
+        return [(name, about) for _, name, _, about in self.options if about]
+
+
+def _as_written(value):
+    """A default list of integers, in the header tp_ints_view(tp_ints_1_m2_, 2), as a program writes it."""
+    found = re.fullmatch(r"tp_ints_view\(tp_ints_(\w+)_, [1-9]\)", value)
+    return f"TP_INTS({', '.join(found[1].replace('m', '-').split('_'))})" if found else value
 
 
 @dataclass
@@ -114,11 +131,13 @@ def markdown(text):
 
 
 def _options(members):
+    """(type, name, default, comment) of each; a comment stands behind its member."""
     found = []
-    for member in re.sub(r"/\*.*?\*/", "", members, flags=re.S).split(";"):
-        match = MEMBER.match(" ".join(member.split()))
+    for member in re.finditer(r"(?P<text>[^;]*);[ \t]*(?P<comment>/\*.*?\*/)?", members, re.S):
+        match = MEMBER.match(" ".join(re.sub(r"/\*.*?\*/", "", member["text"], flags=re.S).split()))
         if match:
-            found.append((match["type"].strip(), match["name"], match["value"]))
+            about = " ".join(plain(member["comment"] or "").split())
+            found.append((match["type"].strip(), match["name"], match["value"], about))
     return found
 
 
@@ -128,6 +147,7 @@ def read(path):
         text = file.read()
     header = Header(os.path.basename(path), "", [Section("", "")])
     pending, pending_end, last, last_end, options, seen = "", 0, None, -1, [], set()
+    first = None  # of the functions that stand without a gap below one comment
     for token in TOKEN.finditer(text):
         between = text[max(pending_end, last_end) : token.start()]
         if token["comment"]:
@@ -144,7 +164,7 @@ def read(path):
                 pending, pending_end = words, token.end()
         elif token["struct"]:
             options = _options(token["members"]) if token["options"].endswith("_options") else []
-            last = None
+            last = first = None
         elif token["function"]:
             declaration = " ".join(token["declaration"].split())
             name = re.search(r"\(?\*?\b(tp_\w+)\s*\(", declaration)
@@ -154,6 +174,12 @@ def read(path):
                 pending = ""
             short = name[1][:-5] if name[1].endswith("_with") and options else name[1]
             function = Function(short, declaration, pending, options if short != name[1] else [])
+            if pending:
+                first = function
+            elif first and "\n\n" not in text[last_end : token.start()]:
+                function.beside = first
+            else:
+                first = None
             if short not in seen:
                 seen.add(short)
                 header.sections[-1].functions.append(function)
@@ -194,8 +220,10 @@ def page(header):
             lines += [markdown(section.text), ""]
         for function in section.functions:
             lines += [f"### {function.name}", "", "```c", wrapped(function.call() + ";"), "```", ""]
-            if function.text:
-                lines += [markdown(function.text[0].upper() + function.text[1:]), ""]
+            about = function.about()
+            if about:
+                lines += [markdown(about[0].upper() + about[1:]), ""]
+            lines += [f"- `.{name}`: {markdown(about)}" for name, about in function.described()] + [""]
     return "\n".join(lines)
 
 
@@ -203,24 +231,39 @@ def _roff(text):
     return re.sub(r"^([.'])", r"\\&\1", text.replace("\\", "\\e").replace("-", "\\-"), flags=re.M)
 
 
+def _man_text(text):
+    """A comment for a man page: paragraphs, and what is indented as it stands."""
+    lines, code = [], False
+    for line in text.split("\n"):
+        if line.startswith("    ") != code and line.strip():
+            code = not code
+            lines.append(".PP\n.nf" if code else ".fi\n.PP")
+        lines.append(_roff(line) if line.strip() else "" if code else ".PP")
+    return "\n".join([*lines, ".fi"] if code else lines)
+
+
 def man(function, header, version):
     """A function as a man page of section 3."""
-    lines = [
-        line for line in function.text.split("\n") if ") -> " not in line
-    ]  # an operator's begins with its signature
-    about = (lines[0] if lines else "").split(". ")[0].rstrip(".") or f"a function of taper/{header.name}"
+    section = next((section for section in header.sections if function in section.functions), None)
+    lines = (function.about() or (section.text if section else "")).split("\n")
+    signature = [lines.pop(0)] if ") -> " in lines[0] else []  # an operator's text begins with it
+    text = "\n".join(lines).strip() or header.text
+    summary = " ".join(text.split("\n\n")[0].split()).split(". ")[0].rstrip(".") if any(lines) else header.name
+    options = [f".TP\n.B .{name}\n{_roff(about)}" for name, about in function.described()]
     lines = [
         f'.TH {function.name} 3 "" "Taper {version}" "Taper"',
         ".SH NAME",
-        f"{function.name} \\- {_roff(about)}",
+        f"{function.name} \\- {_roff(summary)}",
         ".SH SYNOPSIS",
         ".nf",
         f"#include <taper/{header.name if not header.name.startswith('ops_') else 'taper.h'}>",
         "",
-        _roff(function.call() + ";"),
+        _roff(wrapped(function.call() + ";", 78)),
         ".fi",
         ".SH DESCRIPTION",
-        _roff(function.text or header.text),
+        *([".nf", *map(_roff, signature), ".fi", ".PP"] if signature else []),
+        _man_text(text),
+        *([".SH OPTIONS", *options] if options else []),
         ".SH ERRORS",
         "A function that fails returns NULL, false or \\-1 and leaves a message that tp_error(3) gives.",
         "The message stays until tp_error_clear(3).",

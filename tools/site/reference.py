@@ -78,14 +78,14 @@ def _c_name(name):
 
 
 def _operator(row, lines, functions):
-    name, signature, doc, kind, method, inplace, out = row
+    name, signature, doc, _, method, inplace, *_ = row
     c_name = _c_name(name)
     forms = [
         text
         for there, text in (
             (method, f"method `x.{name.partition('.')[0]}`"),
             (inplace, f"in place `{name.partition('.')[0]}_`, in C `{c_name}_`"),
-            (out, f"into a given tensor `out=`, in C `{c_name}_out`"),
+            (c_name + "_out" in functions, f"into a given tensor `out=`, in C `{c_name}_out`"),
         )
         if there
     ]
@@ -278,10 +278,13 @@ def c_pages(source, build, folder):
 
 
 def _signature(value):
+    """As it is written in a program: defaults by their names, without the paths and addresses of this machine."""
     try:
-        return str(inspect.signature(value))
+        text = str(inspect.signature(value))
     except (TypeError, ValueError):
         return "(...)"
+    text = re.sub(r"<(?:module|class) '([^']+)'[^>]*>", r"\1", text)
+    return re.sub(r"<(?:function )?([\w.]+)(?: object)? at 0x[0-9a-f]+>", r"\1", text)
 
 
 def _first_paragraph(value):
@@ -291,6 +294,25 @@ def _first_paragraph(value):
     return text.split("\n\n")[0]
 
 
+def _escaped(text):
+    """A doc's text for a page: what is between backticks stays."""
+    parts = re.split(r"(`[^`\n]*`)", text)
+    return "".join(part if i % 2 else re.sub(r"([<>*_|\[\]`])", r"\\\1", part) for i, part in enumerate(parts))
+
+
+def _constant(value):
+    """What a page says of a name that is no function and no class."""
+    if inspect.isdatadescriptor(value):
+        return _escaped(" ".join(["An attribute.", _first_paragraph(value)]).strip())
+    if isinstance(value, taper.dtype):
+        return f"The dtype `{value!r}`, {value.itemsize} bytes an element."
+    if value is None or isinstance(value, (bool, int, float)):
+        return f"`{value!r}`"
+    name = type(value).__name__.lstrip("_")
+    about = _first_paragraph(type(value)) if type(value).__module__.partition(".")[0] in ("taper", "torch") else ""
+    return " ".join([f"An object of the kind `{name}`.", _escaped(about)]).strip()
+
+
 def _entry(full, value, operators_at):
     """The lines of one name."""
     name = full.rpartition(".")[2]
@@ -298,16 +320,20 @@ def _entry(full, value, operators_at):
     page = operators_at.get(full)
     if page:
         text = _C._functions[page[1]].__doc__ if page[1] in _C._functions else ""
-        out += [_code("text", text.split("\n")[0]), text.split("\n\n")[1].split("\n")[0] if "\n\n" in text else "", ""]
+        out += [
+            _code("text", full + text[text.find("(") :].split("\n")[0]),
+            text.split("\n\n")[1].split("\n")[0] if "\n\n" in text else "",
+            "",
+        ]
         return [*out, f"[Text and example](../operators/{_page(page[0])}.md#{page[2]})", ""]
     if callable(value):
         kind = "class " if inspect.isclass(value) else ""
         out.append(_code("python", f"{kind}{full}{_signature(value)}"))
     else:
-        out += [f"`{type(value).__name__}`", ""]
+        out += [_constant(value), ""]
     text = _first_paragraph(value) if callable(value) else ""
     if text and not text.startswith(name + "("):
-        out += [re.sub(r"([<>*_|\[\]`])", r"\\\1", text), ""]
+        out += [_escaped(text), ""]
     return out
 
 

@@ -12,6 +12,7 @@
 #include <initializer_list>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <ostream>
 #include <sstream>
@@ -251,6 +252,29 @@ class Sizes {
   private:
     std::vector<int64_t> v_;
 };
+
+/* Sizes that may be missing: braces, numbers and vectors are taken as Sizes takes them. */
+class OptionalSizes : public std::optional<Sizes> {
+  public:
+    OptionalSizes() = default;
+    OptionalSizes(std::nullopt_t) {}
+    OptionalSizes(std::initializer_list<int64_t> v) : std::optional<Sizes>(Sizes(v)) {}
+    template <class T, class = std::enable_if_t<std::is_convertible_v<T, Sizes>>>
+    OptionalSizes(const T &v) : std::optional<Sizes>(Sizes(v)) {}
+    template <class T, class = std::enable_if_t<std::is_convertible_v<T, Sizes>>>
+    OptionalSizes(const std::optional<T> &v) {
+        if (v) emplace(*v);
+    }
+};
+
+/* A member of a struct of options, with its setter, which gives the struct back, and its getter. */
+#define TAPER_OPTION_(Options, type, name, initial) \
+    Options &name(type value) {                     \
+        name##_ = std::move(value);                 \
+        return *this;                               \
+    }                                               \
+    const type &name() const { return name##_; }    \
+    type name##_ = initial;
 
 // ---- Words that choose: kMean, kSame, kReLU ----
 struct Choice {
@@ -583,6 +607,14 @@ enum class MemoryFormat : int8_t {
     ChannelsLast = TP_CHANNELS_LAST,
     ChannelsLast3d = TP_CHANNELS_LAST_3D
 };
+inline std::ostream &operator<<(std::ostream &out, MemoryFormat f) {
+    switch (f) {
+    case MemoryFormat::Preserve: return out << "Preserve";
+    case MemoryFormat::Contiguous: return out << "Contiguous";
+    case MemoryFormat::ChannelsLast: return out << "ChannelsLast";
+    default: return out << "ChannelsLast3d";
+    }
+}
 
 // ---- Devices ----
 enum class DeviceType : int8_t { CPU = TP_CPU, CUDA = TP_CUDA, XPU = TP_XPU, HIP = TP_HIP, Meta = TP_META };
@@ -739,6 +771,20 @@ class TensorOptions {
     std::optional<bool> requires_grad_, pinned_;
     std::optional<MemoryFormat> memory_format_;
 };
+inline std::ostream &operator<<(std::ostream &out, const TensorOptions &o) {
+    const auto unless = [](bool given) { return given ? "" : " (default)"; };
+    out << std::boolalpha << "TensorOptions(dtype=" << o.dtype() << unless(o.has_dtype());
+    out << ", device=" << o.device() << unless(o.has_device());
+    out << ", layout=" << o.layout() << unless(o.has_layout());
+    out << ", requires_grad=" << o.requires_grad() << unless(o.has_requires_grad());
+    out << ", pinned_memory=" << o.pinned_memory() << unless(o.pinned_memory_opt().has_value());
+    out << ", memory_format=";
+    if (o.memory_format_opt())
+        out << *o.memory_format_opt();
+    else
+        out << "(nullopt)";
+    return out << ")";
+}
 inline TensorOptions dtype(TypeMeta t) { return TensorOptions().dtype(t); }
 inline TensorOptions dtype(ScalarType t) { return TensorOptions().dtype(t); }
 template <class T> inline TensorOptions dtype() { return TensorOptions().dtype<T>(); }
@@ -771,6 +817,14 @@ class Generator {
         detail::check(tp_generator_seed_anew(get(), &seed));
         return seed;
     }
+    /* Everything there is to know of it, 5056 bytes of uint8 as PyTorch's. */
+    inline Tensor get_state() const;
+    inline void set_state(const Tensor &state);
+    Device device() const { return Device(kCPU); }
+    /* For programs that lock a generator themselves. The library has a lock of its own. */
+    std::mutex &mutex() const { return *mutex_; }
+    bool operator==(const Generator &other) const { return g_ == other.g_; }
+    bool operator!=(const Generator &other) const { return g_ != other.g_; }
     Generator clone() const {
         tp_generator *g = tp_generator_clone(get());
         detail::check(g != nullptr);
@@ -780,6 +834,7 @@ class Generator {
   private:
     explicit Generator(std::shared_ptr<tp_generator> g) : g_(std::move(g)) {}
     std::shared_ptr<tp_generator> g_;
+    std::shared_ptr<std::mutex> mutex_ = std::make_shared<std::mutex>();
 };
 inline void manual_seed(uint64_t seed) { tp_manual_seed(seed); }
 inline int get_num_threads() { return tp_num_threads(); }

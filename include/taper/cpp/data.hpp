@@ -7,6 +7,10 @@
 #include <future>
 
 namespace taper {
+namespace serialize {
+class OutputArchive;
+class InputArchive;
+} // namespace serialize
 namespace data {
 struct NoTarget {};
 template <class Data = Tensor, class Target = Tensor> struct Example {
@@ -30,13 +34,18 @@ using TensorExample = Example<Tensor, NoTarget>;
 
 namespace datasets {
 template <class Source, class Transform> class MapDataset;
+namespace detail_ {
+template <class T> struct is_optional : std::false_type {};
+template <class T> struct is_optional<std::optional<T>> : std::true_type {};
+template <bool stateful, class Batch> using result_t = std::conditional_t<stateful, std::optional<Batch>, Batch>;
+} // namespace detail_
 
 template <class Self, class Batch = std::vector<Example<>>, class Request = ArrayRef<size_t>> class BatchDataset {
   public:
     using SelfType = Self;
     using BatchType = Batch;
     using BatchRequestType = Request;
-    static constexpr bool is_stateful = false;
+    static constexpr bool is_stateful = detail_::is_optional<Batch>::value;
     virtual ~BatchDataset() = default;
     virtual Batch get_batch(Request request) = 0;
     virtual std::optional<size_t> size() const = 0;
@@ -59,16 +68,45 @@ class Dataset : public BatchDataset<Self, std::vector<SingleExample>> {
         return batch;
     }
 };
+/* Gives what comes next: it is asked for a number of examples. */
+template <class Self, class Batch = std::vector<Example<>>> using StreamDataset = BatchDataset<Self, Batch, size_t>;
+/* Keeps its own place, and gives nothing when it is at its end. Threads of a loader share it, so it locks by itself. */
+template <class Self, class Batch = std::vector<Example<>>, class Request = size_t>
+class StatefulDataset : public BatchDataset<Self, std::optional<Batch>, Request> {
+  public:
+    virtual void reset() = 0;
+    virtual void save(serialize::OutputArchive &archive) const = 0;
+    virtual void load(serialize::InputArchive &archive) = 0;
+};
+template <class Self, class Batch, class Request>
+inline serialize::OutputArchive &operator<<(serialize::OutputArchive &archive,
+                                            const StatefulDataset<Self, Batch, Request> &dataset) {
+    dataset.save(archive);
+    return archive;
+}
+template <class Self, class Batch, class Request>
+inline serialize::InputArchive &operator>>(serialize::InputArchive &archive,
+                                           StatefulDataset<Self, Batch, Request> &dataset) {
+    dataset.load(archive);
+    return archive;
+}
 template <class Source, class Transform>
-class MapDataset : public BatchDataset<MapDataset<Source, Transform>, typename Transform::OutputBatchType,
+class MapDataset : public BatchDataset<MapDataset<Source, Transform>,
+                                       detail_::result_t<Source::is_stateful, typename Transform::OutputBatchType>,
                                        typename Source::BatchRequestType> {
   public:
     using DatasetType = Source;
     using TransformType = Transform;
+    using Result = detail_::result_t<Source::is_stateful, typename Transform::OutputBatchType>;
     MapDataset(Source source, Transform transform) : source_(std::move(source)), transform_(std::move(transform)) {}
-    typename Transform::OutputBatchType get_batch(typename Source::BatchRequestType request) override {
-        return transform_.apply_batch(source_.get_batch(std::move(request)));
+    Result get_batch(typename Source::BatchRequestType request) override {
+        auto batch = source_.get_batch(std::move(request));
+        if constexpr (Source::is_stateful)
+            return batch ? Result(transform_.apply_batch(std::move(*batch))) : std::nullopt;
+        else
+            return transform_.apply_batch(std::move(batch));
     }
+    void reset() { source_.reset(); }
     std::optional<size_t> size() const noexcept override { return source_.size(); }
     const Source &dataset() const { return source_; }
     const Transform &transform() const { return transform_; }
@@ -77,6 +115,28 @@ class MapDataset : public BatchDataset<MapDataset<Source, Transform>, typename T
     Source source_;
     Transform transform_;
 };
+/* Copies share one dataset. */
+template <class Source>
+class SharedBatchDataset
+    : public BatchDataset<SharedBatchDataset<Source>, typename Source::BatchType, typename Source::BatchRequestType> {
+  public:
+    SharedBatchDataset(std::shared_ptr<Source> source) : source_(std::move(source)) {}
+    typename Source::BatchType get_batch(typename Source::BatchRequestType request) override {
+        return source_->get_batch(std::move(request));
+    }
+    std::optional<size_t> size() const override { return source_->size(); }
+    void reset() { source_->reset(); }
+    Source &operator*() { return *source_; }
+    const Source &operator*() const { return *source_; }
+    Source *operator->() { return source_.get(); }
+    const Source *operator->() const { return source_.get(); }
+
+  private:
+    std::shared_ptr<Source> source_;
+};
+template <class Source, class... A> inline SharedBatchDataset<Source> make_shared_dataset(A &&...args) {
+    return std::make_shared<Source>(std::forward<A>(args)...);
+}
 class TensorDataset : public Dataset<TensorDataset, TensorExample> {
   public:
     explicit TensorDataset(const std::vector<Tensor> &tensors) : TensorDataset(stack(tensors)) {}
@@ -258,6 +318,32 @@ class RandomSampler : public Sampler<> {
     Tensor order_;
     int64_t at_ = 0;
 };
+/* A number of examples instead of their places: for datasets that give what comes next. */
+struct BatchSize {
+    explicit BatchSize(size_t n) : n_(n) {}
+    size_t size() const noexcept { return n_; }
+    operator size_t() const noexcept { return n_; }
+
+  private:
+    size_t n_;
+};
+class StreamSampler : public Sampler<BatchSize> {
+  public:
+    explicit StreamSampler(size_t epoch_size) : size_(epoch_size) {}
+    void reset(std::optional<size_t> new_size = std::nullopt) override {
+        size_ = new_size.value_or(size_);
+        given_ = 0;
+    }
+    std::optional<BatchSize> next(size_t batch_size) override {
+        if (given_ >= size_) return std::nullopt;
+        const size_t n = std::min(batch_size, size_ - given_);
+        given_ += n;
+        return BatchSize(n);
+    }
+
+  private:
+    size_t size_, given_ = 0;
+};
 class DistributedSampler : public Sampler<> {
   public:
     DistributedSampler(size_t size, size_t replicas = 1, size_t rank = 0, bool allow_duplicates = true)
@@ -316,30 +402,21 @@ class DistributedSequentialSampler : public DistributedSampler {
 struct DataLoaderOptions {
     DataLoaderOptions() = default;
     DataLoaderOptions(size_t batch_size) : batch_size_(batch_size) {}
-#define TAPER_LOADER_OPTION_(type, name, initial) \
-    DataLoaderOptions &name(type value) {         \
-        name##_ = value;                          \
-        return *this;                             \
-    }                                             \
-    const type &name() const { return name##_; }  \
-    type name##_ = initial;
-    TAPER_LOADER_OPTION_(size_t, batch_size, 1)
-    TAPER_LOADER_OPTION_(size_t, workers, 0)
-    TAPER_LOADER_OPTION_(std::optional<size_t>, max_jobs, std::nullopt)
-    TAPER_LOADER_OPTION_(std::optional<std::chrono::milliseconds>, timeout, std::nullopt)
-    TAPER_LOADER_OPTION_(bool, enforce_ordering, true)
-    TAPER_LOADER_OPTION_(bool, drop_last, false)
-#undef TAPER_LOADER_OPTION_
+    TAPER_OPTION_(DataLoaderOptions, size_t, batch_size, 1)
+    TAPER_OPTION_(DataLoaderOptions, size_t, workers, 0)
+    TAPER_OPTION_(DataLoaderOptions, std::optional<size_t>, max_jobs, std::nullopt)
+    TAPER_OPTION_(DataLoaderOptions, std::optional<std::chrono::milliseconds>, timeout, std::nullopt)
+    TAPER_OPTION_(DataLoaderOptions, bool, enforce_ordering, true)
+    TAPER_OPTION_(DataLoaderOptions, bool, drop_last, false)
 };
 
-template <class Source, class Sampler> class StatelessDataLoader {
+/* What loaders have in common: the loop over batches, and the threads that make them ahead. */
+template <class Source, class Batch, class Request> class DataLoaderBase {
   public:
-    using BatchType = typename Source::BatchType;
-    StatelessDataLoader(Source dataset, Sampler sampler, DataLoaderOptions options)
-        : sampler_(std::move(sampler)), options_(options) {
-        for (size_t i = 0; i < std::max<size_t>(options.workers(), 1); i++) datasets_.push_back(dataset);
-    }
-    ~StatelessDataLoader() { join(); }
+    using BatchType = Batch;
+    DataLoaderBase(std::vector<Source> datasets, DataLoaderOptions options)
+        : datasets_(std::move(datasets)), options_(options) {}
+    virtual ~DataLoaderBase() { join(); }
     class Iterator {
       public:
         using iterator_category = std::input_iterator_tag;
@@ -347,7 +424,7 @@ template <class Source, class Sampler> class StatelessDataLoader {
         using difference_type = std::ptrdiff_t;
         using pointer = BatchType *;
         using reference = BatchType &;
-        explicit Iterator(StatelessDataLoader *loader) : loader_(loader) {
+        explicit Iterator(DataLoaderBase *loader) : loader_(loader) {
             if (loader_) ++*this;
         }
         Iterator &operator++() {
@@ -361,12 +438,12 @@ template <class Source, class Sampler> class StatelessDataLoader {
         bool operator!=(const Iterator &other) const { return loader_ != other.loader_; }
 
       private:
-        StatelessDataLoader *loader_;
+        DataLoaderBase *loader_;
         std::optional<BatchType> batch_;
     };
     Iterator begin() {
         join();
-        sampler_.reset();
+        reset();
         job_ = 0;
         for (size_t i = 0; i < options_.workers(); i++) start_one();
         return Iterator(this);
@@ -378,50 +455,87 @@ template <class Source, class Sampler> class StatelessDataLoader {
     }
     const DataLoaderOptions &options() const { return options_; }
 
+  protected:
+    virtual void reset() = 0;
+    virtual std::optional<Request> request() = 0;
+    std::vector<Source> datasets_;
+    DataLoaderOptions options_;
+
   private:
-    std::optional<BatchType> next() {
+    static std::optional<Batch> load(Source &source, const Request &request) { return source.get_batch(request); }
+    std::optional<Batch> next() {
         if (!options_.workers()) {
-            auto indices = request();
-            return indices ? std::optional<BatchType>(datasets_[0].get_batch(*indices)) : std::nullopt;
+            const std::optional<Request> wanted = request();
+            return wanted ? load(datasets_[0], *wanted) : std::nullopt;
         }
-        if (waiting_.empty()) return std::nullopt;
-        std::future<BatchType> oldest = std::move(waiting_.front());
-        waiting_.pop_front();
-        BatchType batch = oldest.get();
-        start_one();
-        return batch;
+        while (!waiting_.empty()) {
+            std::future<std::optional<Batch>> oldest = std::move(waiting_.front());
+            waiting_.pop_front();
+            std::optional<Batch> batch = oldest.get();
+            if (!batch) continue; /* a dataset that keeps its place is at its end: what others began is still to come */
+            start_one();
+            return batch;
+        }
+        return std::nullopt;
     }
-    std::optional<std::vector<size_t>> request() {
-        auto indices = sampler_.next(options_.batch_size());
-        if (indices && options_.drop_last() && indices->size() < options_.batch_size()) return std::nullopt;
-        return indices;
-    }
-    /* Each thread has a copy of the dataset; batches come in order. */
+    /* Threads have a dataset each, or share the one there is; batches come in order. */
     void start_one() {
-        auto indices = request();
-        if (!indices) return;
+        std::optional<Request> wanted = request();
+        if (!wanted) return;
         Source &mine = datasets_[job_++ % datasets_.size()];
         waiting_.push_back(
-            std::async(std::launch::async, [&mine, list = std::move(*indices)] { return mine.get_batch(list); }));
+            std::async(std::launch::async, [&mine, wanted = std::move(*wanted)] { return load(mine, wanted); }));
     }
-    std::vector<Source> datasets_;
-    Sampler sampler_;
-    DataLoaderOptions options_;
-    std::deque<std::future<BatchType>> waiting_;
+    std::deque<std::future<std::optional<Batch>>> waiting_;
     size_t job_ = 0;
+};
+/* Each thread has a copy of the dataset, and a sampler says which examples come next. */
+template <class Source, class Sampler>
+class StatelessDataLoader
+    : public DataLoaderBase<Source, typename Source::BatchType, typename Sampler::BatchRequestType> {
+  public:
+    using Request = typename Sampler::BatchRequestType;
+    using Base = DataLoaderBase<Source, typename Source::BatchType, Request>;
+    StatelessDataLoader(Source dataset, Sampler sampler, DataLoaderOptions options)
+        : Base(std::vector<Source>(std::max<size_t>(options.workers(), 1), dataset), options),
+          sampler_(std::move(sampler)) {}
+
+  private:
+    void reset() override { sampler_.reset(); }
+    std::optional<Request> request() override {
+        std::optional<Request> wanted = sampler_.next(this->options_.batch_size());
+        if (wanted && this->options_.drop_last() && wanted->size() < this->options_.batch_size()) return std::nullopt;
+        return wanted;
+    }
+    Sampler sampler_;
+};
+/* The dataset keeps its own place, and threads share it. */
+template <class Source>
+class StatefulDataLoader : public DataLoaderBase<Source, typename Source::BatchType::value_type, size_t> {
+  public:
+    StatefulDataLoader(Source dataset, DataLoaderOptions options)
+        : DataLoaderBase<Source, typename Source::BatchType::value_type, size_t>({std::move(dataset)}, options) {}
+
+  private:
+    void reset() override { this->datasets_[0].reset(); }
+    std::optional<size_t> request() override { return this->options_.batch_size(); }
 };
 template <class Source, class Sampler>
 inline std::unique_ptr<StatelessDataLoader<Source, Sampler>> make_data_loader(Source dataset, Sampler sampler,
                                                                               DataLoaderOptions options) {
     return std::make_unique<StatelessDataLoader<Source, Sampler>>(std::move(dataset), std::move(sampler), options);
 }
-template <class Sampler = samplers::RandomSampler, class Source>
+template <class Sampler = samplers::RandomSampler, class Source, class = std::enable_if_t<!Source::is_stateful>>
 inline std::unique_ptr<StatelessDataLoader<Source, Sampler>> make_data_loader(Source dataset,
                                                                               DataLoaderOptions options = {}) {
     const std::optional<size_t> size = dataset.size();
     if (!size) detail::raise(TP_ERR_RUNTIME, "Expected the dataset to be sized in order to construct the Sampler");
     Sampler sampler(*size);
     return make_data_loader(std::move(dataset), std::move(sampler), options);
+}
+template <class Source, class = std::enable_if_t<Source::is_stateful>, class = void>
+inline std::unique_ptr<StatefulDataLoader<Source>> make_data_loader(Source dataset, DataLoaderOptions options = {}) {
+    return std::make_unique<StatefulDataLoader<Source>>(std::move(dataset), options);
 }
 } // namespace data
 } // namespace taper

@@ -4,26 +4,40 @@
 
 namespace taper {
 namespace nn {
-#define TAPER_BY_DIMS_(Name)                                              \
-    namespace by_dims {                                                   \
-    template <size_t> struct Name##ByDims;                                \
-    template <> struct Name##ByDims<1> { using type = Name##1dOptions; }; \
-    template <> struct Name##ByDims<2> { using type = Name##2dOptions; }; \
-    template <> struct Name##ByDims<3> { using type = Name##3dOptions; }; \
-    }                                                                     \
-    template <size_t D> using Name##Options = typename by_dims::Name##ByDims<D>::type
-TAPER_BY_DIMS_(Conv);
-TAPER_BY_DIMS_(ConvTranspose);
-TAPER_BY_DIMS_(MaxPool);
-TAPER_BY_DIMS_(AvgPool);
-TAPER_BY_DIMS_(AdaptiveAvgPool);
-TAPER_BY_DIMS_(AdaptiveMaxPool);
-TAPER_BY_DIMS_(MaxUnpool);
-TAPER_BY_DIMS_(ConstantPad);
-TAPER_BY_DIMS_(ReflectionPad);
-TAPER_BY_DIMS_(ReplicationPad);
-TAPER_BY_DIMS_(ZeroPad);
-#undef TAPER_BY_DIMS_
+#define TAPER_BY_DIMS_(Name, Kind)                                             \
+    namespace by_dims {                                                        \
+    template <size_t> struct Name##Kind##ByDims;                               \
+    template <> struct Name##Kind##ByDims<1> { using type = Name##1d##Kind; }; \
+    template <> struct Name##Kind##ByDims<2> { using type = Name##2d##Kind; }; \
+    template <> struct Name##Kind##ByDims<3> { using type = Name##3d##Kind; }; \
+    }                                                                          \
+    template <size_t D> using Name##Kind = typename by_dims::Name##Kind##ByDims<D>::type
+TAPER_BY_DIMS_(Conv, Options);
+TAPER_BY_DIMS_(ConvTranspose, Options);
+TAPER_BY_DIMS_(MaxPool, Options);
+TAPER_BY_DIMS_(AvgPool, Options);
+TAPER_BY_DIMS_(AdaptiveAvgPool, Options);
+TAPER_BY_DIMS_(AdaptiveMaxPool, Options);
+TAPER_BY_DIMS_(MaxUnpool, Options);
+TAPER_BY_DIMS_(ConstantPad, Options);
+TAPER_BY_DIMS_(ReflectionPad, Options);
+TAPER_BY_DIMS_(ReplicationPad, Options);
+TAPER_BY_DIMS_(ZeroPad, Options);
+TAPER_BY_DIMS_(LPPool, Options);
+template <size_t D>
+using FractionalMaxPoolOptions = std::conditional_t<D == 2, FractionalMaxPool2dOptions, FractionalMaxPool3dOptions>;
+using BatchNormOptions = BatchNorm1dOptions; /* one struct for all numbers of dims */
+using InstanceNormOptions = InstanceNorm1dOptions;
 using activation_t = Text;
+namespace functional {
+TAPER_BY_DIMS_(Conv, FuncOptions);
+TAPER_BY_DIMS_(ConvTranspose, FuncOptions);
+TAPER_BY_DIMS_(MaxPool, FuncOptions);
+TAPER_BY_DIMS_(AvgPool, FuncOptions);
+TAPER_BY_DIMS_(MaxUnpool, FuncOptions);
+using MultilabelMarginLossFuncOptions = MultiLabelMarginLossFuncOptions;
+using MultilabelSoftMarginLossFuncOptions = MultiLabelSoftMarginLossFuncOptions;
+} // namespace functional
+#undef TAPER_BY_DIMS_
 } // namespace nn
 } // namespace taper

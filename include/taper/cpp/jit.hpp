@@ -4,6 +4,12 @@
 #include <taper/cpp/tensor.hpp>
 #include <taper/cpp/value.hpp>
 
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <unistd.h>
+
 namespace taper {
 namespace jit {
 using taper::IValue;
@@ -40,9 +46,9 @@ inline Held to_c(const IValue &v) {
     std::vector<Held> held;
     std::vector<tp_ivalue *> keys, values;
     for (const auto &pair : v.toGenericDict()) {
-        held.push_back(to_c(pair.first));
+        held.push_back(to_c(pair.key()));
         keys.push_back(held.back().get());
-        held.push_back(to_c(pair.second));
+        held.push_back(to_c(pair.value()));
         values.push_back(held.back().get());
     }
     return hold(tp_ivalue_dict(static_cast<int64_t>(keys.size()), keys.data(), values.data()));
@@ -109,6 +115,26 @@ template <class T> struct Named {
     std::string name;
     T value;
 };
+using ExtraFilesMap = std::unordered_map<std::string, std::string>;
+/* A class of a program: "__torch__.models.Net" and "Net". */
+class QualifiedName {
+  public:
+    explicit QualifiedName(std::string full) : full_(std::move(full)) {}
+    const std::string &qualifiedName() const { return full_; }
+    std::string name() const { return full_.substr(full_.rfind('.') + 1); }
+
+  private:
+    std::string full_;
+};
+class ClassType {
+  public:
+    explicit ClassType(std::string full) : full_(std::move(full)) {}
+    std::optional<QualifiedName> name() const { return QualifiedName(full_); }
+    const std::string &str() const { return full_; }
+
+  private:
+    std::string full_;
+};
 
 class Module;
 class Method {
@@ -156,10 +182,20 @@ class Module {
         if (!find_method(name)) detail::raise(TP_ERR_VALUE, "Method '" + name + "' is not defined.");
         return Method(object_, name);
     }
-    bool find_method(const std::string &name) const {
+    std::optional<Method> find_method(const std::string &name) const {
         for (int64_t i = 0; object_ && i < tp_ivalue_methods(object_.get()); i++)
-            if (name == tp_ivalue_method(object_.get(), i)) return true;
-        return false;
+            if (name == tp_ivalue_method(object_.get(), i)) return Method(object_, name);
+        return std::nullopt;
+    }
+    std::vector<Method> get_methods() const {
+        std::vector<Method> all;
+        for (int64_t i = 0; object_ && i < tp_ivalue_methods(object_.get()); i++)
+            all.emplace_back(object_, tp_ivalue_method(object_.get(), i));
+        return all;
+    }
+    std::shared_ptr<ClassType> type() const {
+        const char *name = object_ ? tp_ivalue_class(object_.get()) : nullptr;
+        return std::make_shared<ClassType>(name ? name : "");
     }
     template <class... A> IValue run_method(const std::string &name, const A &...args) const {
         return get_method(name)({IValue(args)...});
@@ -188,6 +224,24 @@ class Module {
         return all;
     }
     std::vector<Module> children() const { return values(named_children()); }
+    /* This one, "", and all below it. */
+    std::vector<Named<Module>> named_modules(const std::string &prefix = "") const {
+        std::vector<Named<Module>> all{{prefix, *this}};
+        for (const Named<Module> &child : named_children())
+            for (Named<Module> &m : child.value.named_modules(prefix.empty() ? child.name : prefix + "." + child.name))
+                all.push_back(std::move(m));
+        return all;
+    }
+    std::vector<Module> modules() const { return values(named_modules()); }
+    std::vector<Named<IValue>> named_attributes(bool recurse = true) const {
+        std::vector<Named<IValue>> all;
+        for (const Named<Module> &m : recurse ? named_modules() : std::vector<Named<Module>>{{"", *this}})
+            for (int64_t i = 0; m.value.object_ && i < tp_ivalue_attributes(m.value.object_.get()); i++) {
+                const std::string name = tp_ivalue_attribute(m.value.object_.get(), i);
+                all.push_back({m.name.empty() ? name : m.name + "." + name, m.value.attr(name)});
+            }
+        return all;
+    }
     std::vector<Named<Tensor>> named_parameters(bool recurse = true) const {
         return tensors(TP_ATTRIBUTE_PARAMETER, recurse, "");
     }
@@ -225,12 +279,95 @@ class Module {
         for (Tensor &t : all)
             if (t.is_floating_point()) t.set_data(t.detach().to(dtype));
     }
-    void save(const std::string &path) const {
-        detail::check(object_ ? tp_script_save(object_.get(), path.c_str())
-                              : tp_compiled_save(graph_.get(), path.c_str(), tp_compiled_note(graph_.get())));
+    void save(const std::string &path, const ExtraFilesMap &extra = {}) const {
+        if (!object_) {
+            detail::check(tp_compiled_save(graph_.get(), path.c_str(), tp_compiled_note(graph_.get())));
+            return;
+        }
+        std::vector<const char *> names;
+        std::vector<Tensor> held;
+        for (const auto &file : extra) {
+            names.push_back(file.first.c_str());
+            const int64_t n = static_cast<int64_t>(file.second.size());
+            held.push_back(detail::take(tp_from_data(file.second.data(), TP_UINT8, tp_ints_view(&n, 1))));
+        }
+        const tp_tensors contents = detail::c_tensors(held);
+        detail::check(tp_script_save_with(object_.get(), path.c_str(), contents.n, names.data(), contents.v));
     }
+    void save(std::ostream &out, const ExtraFilesMap &extra = {}) const { out << bytes(extra); }
+    /* Of its own in everything. */
+    Module deepcopy() const {
+        const std::string all = bytes({});
+        return Module(detail_::hold(tp_script_load_memory("a copy", all.data(), static_cast<int64_t>(all.size()))));
+    }
+    /* Modules of their own that share the tensors. */
+    Module clone(bool = false) const {
+        Module made = deepcopy();
+        share_tensors(*this, made);
+        return made;
+    }
+    Module copy() const { return clone(); }
+    std::string dump_to_str(bool print_method_bodies, bool print_attr_values, bool print_param_values) const {
+        std::ostringstream out;
+        out << "module " << type()->str() << " {\n  parameters {\n";
+        for (const auto &p : named_parameters(false)) {
+            out << "    " << p.name << " = ";
+            if (print_param_values)
+                out << p.value << "\n";
+            else
+                out << "...\n";
+        }
+        out << "  }\n  attributes {\n";
+        for (const auto &a : named_attributes(false)) {
+            out << "    " << a.name << " = ";
+            if (a.value.isObject())
+                out << "<" << tp_ivalue_class(a.value.toObject().get()) << ">\n";
+            else if (print_attr_values && !a.value.isTensor())
+                out << a.value << "\n";
+            else
+                out << "...\n";
+        }
+        out << "  }\n  methods {\n";
+        for (const Method &m : get_methods()) {
+            out << "    method " << m.name() << " {\n";
+            if (print_method_bodies) out << tp_ivalue_code(object_.get(), m.name().c_str());
+            out << "    }\n";
+        }
+        out << "  }\n  submodules {\n";
+        for (const auto &child : named_children())
+            out << child.value.dump_to_str(print_method_bodies, print_attr_values, print_param_values);
+        out << "  }\n}\n";
+        return out.str();
+    }
+    void dump(bool print_method_bodies = true, bool print_attr_values = true, bool print_param_values = true) const {
+        std::cout << dump_to_str(print_method_bodies, print_attr_values, print_param_values) << std::endl;
+    }
+    tp_ivalue *get() const { return object_.get(); }
 
   private:
+    std::string bytes(const ExtraFilesMap &extra) const { /* by way of a file: the table of contents comes last */
+        std::string all;
+        char path[] = "/tmp/taper-XXXXXX";
+        const int fd = mkstemp(path);
+        if (fd < 0) detail::raise(TP_ERR_IO, "save: no temporary file could be made");
+        close(fd);
+        const std::unique_ptr<char, void (*)(char *)> gone(path, [](char *p) { std::remove(p); });
+        save(std::string(path), extra);
+        std::ostringstream read;
+        read << std::ifstream(path, std::ios::binary).rdbuf();
+        return read.str();
+    }
+    static void share_tensors(const Module &from, Module &to) {
+        for (int64_t i = 0; i < tp_ivalue_attributes(from.object_.get()); i++) {
+            const char *name = tp_ivalue_attribute(from.object_.get(), i);
+            detail_::Held v = detail_::hold(tp_ivalue_get(from.object_.get(), name));
+            if (tp_ivalue_kind_of(v.get()) == TP_IVALUE_TENSOR)
+                detail::check(tp_ivalue_set(to.object_.get(), name, v.get()));
+            if (!tp_ivalue_is_module(v.get())) continue;
+            Module below(detail_::hold(tp_ivalue_get(to.object_.get(), name)));
+            share_tensors(Module(v), below);
+        }
+    }
     template <class T> static std::vector<T> values(const std::vector<Named<T>> &named) {
         std::vector<T> all;
         for (const Named<T> &item : named) all.push_back(item.value);
@@ -272,19 +409,45 @@ namespace script {
 using jit::Method;
 using jit::Module;
 } // namespace script
-inline Module load(const std::string &path, std::optional<Device> device = std::nullopt) {
+/* Of the files that `extra` names, the contents; what the archive has not stays empty. */
+namespace detail_ {
+inline void read_extra(const char *path, const std::string &memory, ExtraFilesMap &extra) {
+    for (auto &file : extra) {
+        tp_tensor *t = tp_script_extra(path, path ? nullptr : memory.data(), static_cast<int64_t>(memory.size()),
+                                       file.first.c_str());
+        detail::check(t != nullptr || tp_ok());
+        const Tensor bytes = Tensor::steal(t ? tp_own(t) : nullptr);
+        if (t) file.second.assign(static_cast<const char *>(tp_data(bytes.get())), static_cast<size_t>(bytes.numel()));
+    }
+}
+} // namespace detail_
+inline Module load(const std::string &path, std::optional<Device> device, ExtraFilesMap &extra) {
     Module m = tp_script_is(path.c_str()) ? Module(detail_::hold(tp_script_load(path.c_str())))
                                           : Module(tp_compiled_load(path.c_str()));
     if (device) m.to(*device);
+    if (m.get()) detail_::read_extra(path.c_str(), {}, extra);
     return m;
 }
-inline Module load(std::istream &in, std::optional<Device> device = std::nullopt) {
+inline Module load(const std::string &path, std::optional<Device> device = std::nullopt) {
+    ExtraFilesMap none;
+    return load(path, device, none);
+}
+inline Module load(std::istream &in, std::optional<Device> device, ExtraFilesMap &extra) {
     std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
     Module m(detail_::hold(tp_script_load_memory("stream", bytes.data(), static_cast<int64_t>(bytes.size()))));
     if (device) m.to(*device);
+    detail_::read_extra(nullptr, bytes, extra);
     return m;
 }
+inline Module load(std::istream &in, std::optional<Device> device = std::nullopt) {
+    ExtraFilesMap none;
+    return load(in, device, none);
+}
+/* Programs are interpreted: there is nothing to choose. */
+inline void setGraphExecutorOptimize(bool) {}
+inline bool getGraphExecutorOptimize() { return false; }
 inline Module freeze(Module m) { return m; }
 inline Module optimize_for_inference(Module m) { return m; }
 } // namespace jit
+inline jit::Module IValue::toModule() const { return jit::Module(toObject()); }
 } // namespace taper

@@ -60,9 +60,22 @@ TAPER_MAX_POOL_(MaxPool2d, max_pool2d_with_indices);
 TAPER_MAX_POOL_(MaxPool3d, max_pool3d_with_indices);
 #undef TAPER_MAX_POOL_
 
+namespace detail_ {
+template <class Options> inline void print_recurrent(std::ostream &out, const char *name, const Options &o) {
+    out << std::boolalpha << "torch::nn::" << name << "(input_size=" << o.input_size();
+    out << ", hidden_size=" << o.hidden_size() << ", num_layers=" << o.num_layers() << ", bias=" << o.bias();
+    out << ", batch_first=" << o.batch_first() << ", dropout=" << o.dropout();
+    out << ", bidirectional=" << o.bidirectional();
+}
+} // namespace detail_
 class LSTMImpl : public LSTMImplBase {
   public:
     using LSTMImplBase::LSTMImplBase;
+    void pretty_print(std::ostream &out) const override {
+        detail_::print_recurrent(out, "LSTM", options);
+        if (options.proj_size() > 0) out << ", proj_size=" << options.proj_size();
+        out << ")";
+    }
     std::tuple<Tensor, std::tuple<Tensor, Tensor>>
     forward(const Tensor &input, std::optional<std::tuple<Tensor, Tensor>> hx = std::nullopt) {
         tp_tensor *state[2] = {};
@@ -100,6 +113,10 @@ TAPER_LAYER_(LSTM);
             utils::rnn::PackedSequence output(                                                          \
                 tp_forward_packed(ready(), input.c_packed(), hx.get(), nullptr, &h, nullptr));          \
             return {output, Tensor::steal(h)};                                                          \
+        }                                                                                               \
+        void pretty_print(std::ostream &out) const override {                                           \
+            detail_::print_recurrent(out, #Name, options);                                              \
+            out << ")";                                                                                 \
         }                                                                                               \
         void flatten_parameters() {}                                                                    \
         std::vector<Tensor> all_weights() const { return parameters(); }                                \
@@ -191,6 +208,58 @@ class TransformerImpl : public TransformerImplBase {
 };
 TAPER_LAYER_(Transformer);
 
+// ---- Tables of vectors from a tensor: Embedding::from_pretrained(vectors) ----
+struct EmbeddingFromPretrainedOptions {
+    TAPER_OPTION_(EmbeddingFromPretrainedOptions, bool, freeze, true)
+    TAPER_OPTION_(EmbeddingFromPretrainedOptions, std::optional<int64_t>, padding_idx, std::nullopt)
+    TAPER_OPTION_(EmbeddingFromPretrainedOptions, std::optional<double>, max_norm, std::nullopt)
+    TAPER_OPTION_(EmbeddingFromPretrainedOptions, double, norm_type, 2.0)
+    TAPER_OPTION_(EmbeddingFromPretrainedOptions, bool, scale_grad_by_freq, false)
+    TAPER_OPTION_(EmbeddingFromPretrainedOptions, bool, sparse, false)
+};
+struct EmbeddingBagFromPretrainedOptions {
+    TAPER_OPTION_(EmbeddingBagFromPretrainedOptions, bool, freeze, true)
+    TAPER_OPTION_(EmbeddingBagFromPretrainedOptions, std::optional<double>, max_norm, std::nullopt)
+    TAPER_OPTION_(EmbeddingBagFromPretrainedOptions, double, norm_type, 2.0)
+    TAPER_OPTION_(EmbeddingBagFromPretrainedOptions, bool, scale_grad_by_freq, false)
+    TAPER_OPTION_(EmbeddingBagFromPretrainedOptions, Text, mode, "mean")
+    TAPER_OPTION_(EmbeddingBagFromPretrainedOptions, bool, sparse, false)
+    TAPER_OPTION_(EmbeddingBagFromPretrainedOptions, bool, include_last_offset, false)
+    TAPER_OPTION_(EmbeddingBagFromPretrainedOptions, std::optional<int64_t>, padding_idx, std::nullopt)
+};
+namespace detail_ {
+/* The weights that the layer was made with are replaced, so what it drew for them is put back. */
+template <class Layer, class Options>
+inline Layer made_from(const Tensor &weight, const Options &layer_options, bool freeze) {
+    Generator generator = Generator::default_of(tp_device{TP_CPU, 0});
+    const Tensor state = generator.get_state();
+    Layer layer(layer_options);
+    generator.set_state(state);
+    layer->weight.set_data(weight.detach());
+    layer->weight.set_requires_grad(!freeze);
+    return layer;
+}
+template <class Options> inline Options table_of(const Tensor &weight) {
+    if (weight.dim() != 2) detail::raise(TP_ERR_VALUE, "Embeddings parameter is expected to be 2-dimensional");
+    return Options(weight.size(0), weight.size(1));
+}
+} // namespace detail_
+template <> struct pretrained_<EmbeddingImpl> {
+    static Embedding make(const Tensor &weight, const EmbeddingFromPretrainedOptions &o = {}) {
+        auto options = detail_::table_of<EmbeddingOptions>(weight).padding_idx(o.padding_idx()).max_norm(o.max_norm());
+        options.norm_type(o.norm_type()).scale_grad_by_freq(o.scale_grad_by_freq()).sparse(o.sparse());
+        return detail_::made_from<Embedding>(weight, options, o.freeze());
+    }
+};
+template <> struct pretrained_<EmbeddingBagImpl> {
+    static EmbeddingBag make(const Tensor &weight, const EmbeddingBagFromPretrainedOptions &o = {}) {
+        auto options = detail_::table_of<EmbeddingBagOptions>(weight).padding_idx(o.padding_idx()).mode(o.mode());
+        options.max_norm(o.max_norm()).norm_type(o.norm_type()).scale_grad_by_freq(o.scale_grad_by_freq());
+        options.sparse(o.sparse()).include_last_offset(o.include_last_offset());
+        return detail_::made_from<EmbeddingBag>(weight, options, o.freeze());
+    }
+};
+
 // ---- Containers ----
 /* A module of any type. Values of forward travel as std::any, so that a tuple can pass from one module to the next. */
 class AnyModule {
@@ -213,7 +282,13 @@ class AnyModule {
     std::any any_forward(std::vector<std::any> in) const { return call_(in); }
     const std::shared_ptr<Module> &ptr() const { return module_; }
     template <class M> std::shared_ptr<M> ptr() const { return std::dynamic_pointer_cast<M>(module_); }
-    template <class M> M &get() const { return dynamic_cast<M &>(*module_); }
+    /* get<LinearImpl>() is the module, get<Linear>() another holder of it. */
+    template <class M> decltype(auto) get() const {
+        if constexpr (is_holder<M>::value)
+            return M(std::dynamic_pointer_cast<impl_t<M>>(module_));
+        else
+            return dynamic_cast<M &>(*module_);
+    }
     bool is_empty() const { return !module_; }
     AnyModule clone(const std::optional<Device> &device = std::nullopt) const {
         return module_ ? clone_(*module_, device) : AnyModule();
@@ -320,6 +395,7 @@ class SequentialImpl : public Cloneable<SequentialImpl> {
     bool is_empty() const { return modules_.empty(); }
     template <class T> T &at(size_t i) { return modules_.at(i).template get<T>(); }
     std::shared_ptr<Module> ptr(size_t i) const { return modules_.at(i).ptr(); }
+    template <class T> std::shared_ptr<T> ptr(size_t i) const { return modules_.at(i).template ptr<T>(); }
     std::shared_ptr<Module> operator[](size_t i) const { return ptr(i); }
     std::vector<AnyModule>::iterator begin() { return modules_.begin(); }
     std::vector<AnyModule>::iterator end() { return modules_.end(); }

@@ -7,18 +7,11 @@ namespace taper {
 namespace nn {
 struct TripletMarginWithDistanceLossOptions {
     using distance_function_t = std::function<Tensor(const Tensor &, const Tensor &)>;
-#define TAPER_OPTION_(type, name, initial)                   \
-    TripletMarginWithDistanceLossOptions &name(type value) { \
-        name##_ = std::move(value);                          \
-        return *this;                                        \
-    }                                                        \
-    const type &name() const { return name##_; }             \
-    type name##_ = initial;
-    TAPER_OPTION_(std::optional<distance_function_t>, distance_function, std::nullopt)
-    TAPER_OPTION_(double, margin, 1.0)
-    TAPER_OPTION_(bool, swap, false)
-    TAPER_OPTION_(Text, reduction, "mean")
-#undef TAPER_OPTION_
+    TAPER_OPTION_(TripletMarginWithDistanceLossOptions, std::optional<distance_function_t>, distance_function,
+                  std::nullopt)
+    TAPER_OPTION_(TripletMarginWithDistanceLossOptions, double, margin, 1.0)
+    TAPER_OPTION_(TripletMarginWithDistanceLossOptions, bool, swap, false)
+    TAPER_OPTION_(TripletMarginWithDistanceLossOptions, Text, reduction, "mean")
 };
 namespace functional {
 using TripletMarginWithDistanceLossFuncOptions = TripletMarginWithDistanceLossOptions;

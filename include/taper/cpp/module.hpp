@@ -1,10 +1,10 @@
 /* Modules in C++: a tree with parameters, buffers and children under names, written by subclassing nn::Module. */
 #pragma once
 #include <taper/cpp/dict.hpp>
+#include <taper/cpp/layer_text.hpp>
 #include <taper/cpp/print.hpp>
 #include <taper/cpp/tensor.hpp>
 
-#include <cctype>
 #include <cxxabi.h>
 #include <typeinfo>
 
@@ -17,6 +17,13 @@ class InputArchive;
 namespace nn {
 template <class Impl> class ModuleHolder;
 class Layer;
+/* The class that a holder holds; any other class is itself. */
+namespace of_holder {
+template <class M> struct itself { using type = M; };
+template <class M, class = void> struct contained : itself<M> {};
+template <class M> struct contained<M, std::void_t<typename M::ContainedType>> : itself<typename M::ContainedType> {};
+} // namespace of_holder
+template <class M> using impl_t = typename of_holder::contained<M>::type;
 
 class Module : public std::enable_shared_from_this<Module> {
   public:
@@ -31,8 +38,6 @@ class Module : public std::enable_shared_from_this<Module> {
             name_ = plain ? plain : typeid(*this).name();
             std::free(plain);
             if (name_->compare(0, 11, "taper::nn::") == 0) name_ = "torch" + name_->substr(5);
-            if (name_->size() > 4 && name_->compare(name_->size() - 4, 4, "Impl") == 0)
-                name_->resize(name_->size() - 4);
         }
         return *name_;
     }
@@ -137,8 +142,9 @@ class Module : public std::enable_shared_from_this<Module> {
         m.print_tree(out, "");
         return out;
     }
-    template <class M> M *as() noexcept { return dynamic_cast<M *>(this); }
-    template <class M> const M *as() const noexcept { return dynamic_cast<const M *>(this); }
+    /* as<LinearImpl>() or as<Linear>(): the module as that class, or NULL. */
+    template <class M> impl_t<M> *as() noexcept { return dynamic_cast<impl_t<M> *>(this); }
+    template <class M> const impl_t<M> *as() const noexcept { return dynamic_cast<const impl_t<M> *>(this); }
 
   protected:
     OrderedDict<std::string, Tensor> parameters_{"Parameter"}, buffers_{"Buffer"};
@@ -198,8 +204,15 @@ class Module : public std::enable_shared_from_this<Module> {
             }
     }
     void print_tree(std::ostream &out, const std::string &indent) const {
+        if (leaf_text() && !children_.is_empty()) { /* a text of several lines */
+            std::ostringstream lines;
+            pretty_print(lines);
+            for (const char c : lines.str()) out << (c == '\n' ? "\n" + indent : std::string(1, c));
+            out << std::boolalpha;
+            return;
+        }
         pretty_print(out);
-        if (children_.is_empty() || leaf_text()) return;
+        if (children_.is_empty()) return;
         out << "(\n";
         for (const auto &child : children_) {
             out << indent << "  (" << child.key() << "): ";
@@ -229,9 +242,14 @@ template <class Derived> class Cloneable : public Module {
     }
 };
 
+template <class Impl> struct pretrained_; /* of layers that can be made from a tensor: layers.hpp */
+
 /* A counted handle: what users pass around as nn::Linear. */
 template <class Impl_> class ModuleHolder {
   public:
+    template <class... A> static ModuleHolder from_pretrained(const Tensor &embeddings, const A &...options) {
+        return pretrained_<Impl_>::make(embeddings, options...);
+    }
     using ContainedType = Impl_;
     using Impl = Impl_;
     ModuleHolder() : impl_(make_default()) {}
@@ -316,11 +334,11 @@ class Layer : public Module {
         std::string text(static_cast<size_t>(n) + 1, 0);
         tp_module_format(module(), &text[0], text.size());
         text.pop_back();
-        const std::string shown = as_cpp(text);
+        const std::string shown = detail::layer_text(text);
         /* LibTorch's layers leave the stream so that truths print as words. */
         if (shown.find("=true") != std::string::npos || shown.find("=false") != std::string::npos)
             out << std::boolalpha;
-        out << "torch::nn::" << expanded(shown);
+        out << shown;
     }
     virtual void each_tensor(const TensorVisitor &visit) = 0;
     virtual tp_module *make() const = 0;
@@ -399,50 +417,6 @@ class Layer : public Module {
                          held = member.get();
                      },
                      &walk});
-    }
-    /* Python's text of a layer in C++: true for True, [5, 5] for (5, 5). */
-    /* One number for all dims of a pool is printed for each of them: kernel_size=2 as kernel_size=[2, 2]. */
-    static std::string expanded(const std::string &text) {
-        const size_t name = text.find('('), pool = text.substr(0, name).find("ool");
-        const int dims = pool == std::string::npos || pool + 3 >= text.size() ? 0 : text[pool + 3] - '0';
-        if (dims < 2 || dims > 3) return text;
-        std::string out;
-        for (size_t i = 0; i < text.size();) {
-            const size_t equals = text.find('=', i);
-            if (equals == std::string::npos) return out + text.substr(i);
-            size_t end = equals + 1;
-            while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end]))) end++;
-            const bool lone = end > equals + 1 && (end == text.size() || text[end] == ',' || text[end] == ')');
-            const bool size = text.substr(i, equals - i).find("norm_type") == std::string::npos;
-            const std::string number = text.substr(equals + 1, end - equals - 1);
-            out += text.substr(i, equals + 1 - i);
-            if (lone && size)
-                out +=
-                    dims == 2 ? "[" + number + ", " + number + "]" : "[" + number + ", " + number + ", " + number + "]";
-            else
-                out += number;
-            i = end;
-        }
-        return out;
-    }
-    static std::string as_cpp(const std::string &python) {
-        std::string out;
-        int depth = 0;
-        for (size_t i = 0; i < python.size(); i++) {
-            if (python.compare(i, 4, "True") == 0) {
-                out += "true";
-                i += 3;
-            } else if (python.compare(i, 5, "False") == 0) {
-                out += "false";
-                i += 4;
-            } else if (python[i] == '(')
-                out += depth++ ? '[' : '(';
-            else if (python[i] == ')')
-                out += --depth ? ']' : ')';
-            else
-                out += python[i];
-        }
-        return out;
     }
     std::shared_ptr<tp_module> module_;
     std::vector<tp_tensor *> held_;

@@ -2,6 +2,7 @@
  * classes are table_optimisers.hpp. */
 #pragma once
 #include <taper/cpp/module.hpp>
+#include <taper/schedule.h>
 
 namespace taper {
 namespace detail {
@@ -18,6 +19,8 @@ class OptimizerOptions {
     virtual std::unique_ptr<OptimizerOptions> clone() const = 0;
     virtual std::vector<double> values() const = 0; /* as the C library orders them */
     virtual void take(const std::vector<double> &values) = 0;
+    /* Options that are still what they begin as become those of the optimiser, as LibTorch merges a group's. */
+    virtual void inherit(const OptimizerOptions &defaults) = 0;
     virtual double get_lr() const { return 0; }
     virtual void set_lr(const double) {}
 };
@@ -63,7 +66,10 @@ class Optimizer {
 
     void add_param_group(const OptimizerParamGroup &given) {
         OptimizerParamGroup group(given);
-        if (!group.has_options()) group.set_options(defaults_->clone());
+        if (group.has_options())
+            group.options().inherit(*defaults_);
+        else
+            group.set_options(defaults_->clone());
         if (!c_) {
             const std::vector<double> values = group.options().values();
             tp_optimiser *o = tp_optimiser_new(kind_, detail::c_tensors(group.params()), values.data());
@@ -106,10 +112,6 @@ class Optimizer {
     }
     size_t size() const { return parameters().size(); }
     tp_optimiser *get() const { return c_.get(); }
-    void save(serialize::OutputArchive &archive) const;
-    void load(serialize::InputArchive &archive);
-
-  private:
     /* What the program changed in a group's options reaches the library before a step. */
     void send_options() {
         for (size_t g = 0; g < groups_.size(); g++) {
@@ -122,6 +124,18 @@ class Optimizer {
             sent = values;
         }
     }
+    /* And what a schedule changed in the library reaches the program. */
+    void take_options() {
+        for (size_t g = 0; g < groups_.size(); g++) {
+            for (size_t i = 0; i < sent_[g].size(); i++)
+                sent_[g][i] = tp_optimiser_option(c_.get(), static_cast<int64_t>(g), kind_->values[i]);
+            groups_[g].options().take(sent_[g]);
+        }
+    }
+    void save(serialize::OutputArchive &archive) const;
+    void load(serialize::InputArchive &archive);
+
+  private:
     Tensor step_with(const LossClosure &closure) {
         struct Call {
             const LossClosure *closure;
@@ -173,6 +187,96 @@ class LRScheduler {
     unsigned step_count_ = 0;
     Optimizer &optimizer_;
 };
+/* A schedule of the C library (taper/schedule.h), with its options by the names that they have there:
+ *
+ *     taper::optim::CosineAnnealingLR schedule(adam, {{"T_max", 50}, {"eta_min", 1e-5}});
+ *
+ * It sets the rates that the optimiser's groups have in C, and what the program reads of them here. */
+class Schedule {
+  public:
+    using Options = std::vector<std::pair<const char *, double>>;
+    using Rate = std::function<double(int64_t epoch)>;
+    Schedule(const char *kind, Optimizer &optimizer, const Options &options,
+             const std::vector<int64_t> &milestones = {}, Rate rate = nullptr, const char *mode = nullptr)
+        : kind_(kind), optimizer_(optimizer), rate_(std::make_shared<Rate>(std::move(rate))) {
+        tp_schedule_options o;
+        for (const auto &option : options)
+            if (!tp_schedule_option(&o, option.first, option.second))
+                detail::raise(TP_ERR_VALUE, std::string(kind) + " has no option '" + option.first + "'");
+        if (!milestones.empty())
+            o.milestones = tp_ints_view(milestones.data(), static_cast<int64_t>(milestones.size()));
+        if (*rate_) o.lr_lambda = [](int64_t e, void *context) { return (*static_cast<Rate *>(context))(e); };
+        o.context = rate_.get();
+        (std::string(kind) == "CyclicLR" ? o.mode : o.anneal_strategy) = mode;
+        optimizer_.send_options();
+        tp_schedule *s = tp_schedule_new(kind, optimizer.get(), &o);
+        detail::check(s != nullptr);
+        c_ = std::shared_ptr<tp_schedule>(s, tp_schedule_free);
+        optimizer_.take_options();
+    }
+    void step() {
+        optimizer_.send_options();
+        detail::check(tp_schedule_step(c_.get()));
+        optimizer_.take_options();
+    }
+    std::vector<double> get_last_lr() const {
+        std::vector<double> all;
+        for (const OptimizerParamGroup &g : optimizer_.param_groups()) all.push_back(g.options().get_lr());
+        return all;
+    }
+    tp_schedule *get() const { return c_.get(); }
+    void save(serialize::OutputArchive &archive) const;
+    void load(serialize::InputArchive &archive);
+
+  private:
+    const char *kind_;
+    Optimizer &optimizer_;
+    std::shared_ptr<Rate> rate_;
+    std::shared_ptr<tp_schedule> c_;
+};
+#define TAPER_SCHEDULE_(kind)                                                                                     \
+    class kind : public Schedule {                                                                                \
+      public:                                                                                                     \
+        explicit kind(Optimizer &optimizer, const Options &options = {}) : Schedule(#kind, optimizer, options) {} \
+    };
+TAPER_SCHEDULE_(ConstantLR)
+TAPER_SCHEDULE_(LinearLR)
+TAPER_SCHEDULE_(ExponentialLR)
+TAPER_SCHEDULE_(PolynomialLR)
+TAPER_SCHEDULE_(CosineAnnealingLR)
+TAPER_SCHEDULE_(CosineAnnealingWarmRestarts)
+#undef TAPER_SCHEDULE_
+class MultiStepLR : public Schedule {
+  public:
+    MultiStepLR(Optimizer &optimizer, const std::vector<int64_t> &milestones, const Options &options = {})
+        : Schedule("MultiStepLR", optimizer, options, milestones) {}
+};
+/* `rate` gives the factor of an epoch. */
+class LambdaLR : public Schedule {
+  public:
+    LambdaLR(Optimizer &optimizer, Rate rate) : Schedule("LambdaLR", optimizer, {}, {}, std::move(rate)) {}
+};
+class MultiplicativeLR : public Schedule {
+  public:
+    MultiplicativeLR(Optimizer &optimizer, Rate rate)
+        : Schedule("MultiplicativeLR", optimizer, {}, {}, std::move(rate)) {}
+};
+class CyclicLR : public Schedule { /* mode: triangular, triangular2 or exp_range */
+  public:
+    CyclicLR(Optimizer &optimizer, const Options &options, const char *mode = nullptr)
+        : Schedule("CyclicLR", optimizer, options, {}, nullptr, mode) {}
+};
+class OneCycleLR : public Schedule { /* anneal_strategy: cos or linear */
+  public:
+    OneCycleLR(Optimizer &optimizer, const Options &options, const char *anneal_strategy = nullptr)
+        : Schedule("OneCycleLR", optimizer, options, {}, nullptr, anneal_strategy) {}
+};
+class SWALR : public Schedule {
+  public:
+    SWALR(Optimizer &optimizer, const Options &options, const char *anneal_strategy = nullptr)
+        : Schedule("SWALR", optimizer, options, {}, nullptr, anneal_strategy) {}
+};
+
 class StepLR : public LRScheduler {
   public:
     StepLR(Optimizer &optimizer, const unsigned step_size, const double gamma = 0.1)

@@ -107,7 +107,9 @@ inline std::ostream &print(std::ostream &out, const Tensor &tensor, int64_t line
     if (!tensor.defined()) return out << "[ Tensor (undefined) ]";
     const std::ios_base::fmtflags flags = out.flags();
     const std::streamsize precision = out.precision();
-    const Tensor t = tensor.detach().to(Device(kCPU), kDouble).contiguous();
+    /* Of complex numbers LibTorch shows the real parts. */
+    const Tensor shown = tensor.is_complex() ? taper::real(tensor.detach()) : tensor.detach();
+    const Tensor t = shown.to(Device(kCPU), kDouble).contiguous();
     const double *v = static_cast<const double *>(t.data_ptr());
     if (t.dim() == 0)
         out << detail::shortest(v[0]) << '\n';
@@ -145,11 +147,11 @@ inline std::ostream &print(std::ostream &out, const Tensor &tensor, int64_t line
 }
 inline std::ostream &operator<<(std::ostream &out, const Tensor &t) { return print(out, t); }
 inline void print(const Tensor &t, int64_t line = 80) { print(std::cout, t, line); }
-inline void Tensor::print() const {
+inline void Tensor::print() const { /* what it is, for those who look for a fault: where warnings go */
     if (defined())
-        std::cout << "[" << toString() << " " << sizes() << "]" << '\n';
+        std::cerr << "[" << toString() << " " << sizes() << "]" << '\n';
     else
-        std::cout << "[UndefinedTensor]" << '\n';
+        std::cerr << "[UndefinedTensor]" << '\n';
 }
 template <class T> inline std::ostream &operator<<(std::ostream &out, const std::vector<T> &list) {
     return out << ArrayRef<T>(list);

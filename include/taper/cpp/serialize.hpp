@@ -3,12 +3,13 @@
 #pragma once
 #include <taper/cpp/module.hpp>
 #include <taper/cpp/optim.hpp>
-#include <taper/cpp/value.hpp>
+#include <taper/cpp/pickle.hpp>
 
 #include <cstdio>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <set>
 #include <unistd.h>
 
 namespace taper {
@@ -25,43 +26,28 @@ class OutputArchive {
     void write(const std::string &key, OutputArchive &nested) {
         for (auto &item : nested.values_) values_.emplace_back(key + "." + item.first, item.second);
     }
-    void save_to(const std::string &path) {
-        std::unique_ptr<tp_file, void (*)(tp_file *)> file(tp_new_file(), tp_close_file);
-        for (const auto &[key, v] : values_) {
-            if (v.isTensor()) {
-                if (v.toTensor().defined()) tp_put_tensor(file.get(), nullptr, key.c_str(), v.toTensor().get());
-            } else if (v.isString())
-                tp_put_text(file.get(), nullptr, key.c_str(), v.toStringRef().c_str());
-            else if (v.isScalar())
-                tp_put_number(file.get(), nullptr, key.c_str(), v.toScalar());
-            else if (v.isNone())
-                tp_put_none(file.get(), nullptr, key.c_str());
-            else
-                detail::raise(TP_ERR_TYPE,
-                              "save: '" + key + "' is a " + v.tagKind() + ", expected a tensor, a number or a text");
-        }
-        detail::check(tp_save_file(file.get(), path.c_str()));
+    void save_to(const std::string &path) { write_all(path.c_str(), nullptr); }
+    void save_to(std::ostream &out) {
+        const tp_sink sink = detail::sink_of(out);
+        write_all("archive", &sink);
     }
-    void save_to(std::ostream &out) { /* by way of a file: the format's table of contents comes last */
-        char path[] = "/tmp/taper-XXXXXX";
-        const int fd = mkstemp(path);
-        if (fd < 0) detail::raise(TP_ERR_IO, "save: no temporary file could be made");
-        close(fd);
-#ifndef TAPER_NO_EXCEPTIONS
-        try {
-            save_to(std::string(path));
-        } catch (...) {
-            std::remove(path);
-            throw;
-        }
-#else
-        save_to(std::string(path));
-#endif
-        out << std::ifstream(path, std::ios::binary).rdbuf();
-        std::remove(path);
+
+    /* The values as they are now: what becomes of the tensors afterwards does not change them. */
+    std::vector<std::pair<std::string, IValue>> copies() const {
+        std::vector<std::pair<std::string, IValue>> all = values_;
+        for (auto &item : all)
+            if (item.second.isTensor() && item.second.toTensor().defined())
+                item.second = IValue(item.second.toTensor().detach().clone());
+        return all;
     }
 
   private:
+    void write_all(const char *path, const tp_sink *sink) {
+        const detail::File file = detail::new_file();
+        for (const auto &[key, v] : values_)
+            if (!v.isTensor() || v.toTensor().defined()) detail::put_value(file.get(), nullptr, key.c_str(), v);
+        detail::check(tp_save_value(file.get(), nullptr, path, sink));
+    }
     std::vector<std::pair<std::string, IValue>> values_;
 };
 
@@ -73,11 +59,39 @@ class InputArchive {
     void load_from(std::istream &in, std::optional<Device> device = std::nullopt) {
         open("a stream", std::string(std::istreambuf_iterator<char>(in), {}), device);
     }
+    /* What OutputArchive::copies() gave. */
+    void load_from(std::vector<std::pair<std::string, IValue>> values) {
+        memory_ = std::make_shared<const std::vector<std::pair<std::string, IValue>>>(std::move(values));
+    }
+    /* From now on tensors must have the shapes of those that they replace, and the names that are read are noted. */
+    void be_strict() { names_read_ = std::make_shared<std::set<std::string>>(); }
+    bool is_strict() const { return names_read_ != nullptr; }
+    /* Everything whose name begins so must have been read. */
+    void expect_all_read(const std::string &prefix) const {
+        const tp_saved *root = tp_file_value(file_.get());
+        for (int64_t i = 0; tp_saved_kind_of(root) == TP_SAVED_DICT && i < tp_saved_count(root); i++) {
+            const tp_saved *key = tp_saved_key_at(root, i);
+            if (tp_saved_kind_of(key) != TP_SAVED_TEXT) continue;
+            const std::string name = tp_saved_text(key);
+            if (name.compare(0, prefix.size(), prefix) == 0 && !names_read_->count(name))
+                detail::raise(TP_ERR_VALUE, "load: the file has '" + name + "', expected nothing of that name");
+        }
+    }
     bool try_read(const std::string &key, Tensor &t, bool is_buffer = false) {
         (void)is_buffer;
-        const tp_saved *v = find(key);
-        if (!v || tp_saved_kind_of(v) != TP_SAVED_TENSOR) return false;
-        Tensor read = detail::take(tp_saved_tensor(v));
+        Tensor read;
+        if (memory_) {
+            const IValue *v = find_in_memory(key);
+            if (!v || !v->isTensor()) return false;
+            read = v->toTensor();
+        } else {
+            const tp_saved *v = find(key);
+            if (!v || tp_saved_kind_of(v) != TP_SAVED_TENSOR) return false;
+            read = detail::take(tp_saved_tensor(v));
+        }
+        if (is_strict() && t.defined() && read.sizes() != t.sizes())
+            detail::raise(TP_ERR_VALUE, "load: size mismatch for '" + prefix_ + key + "': the file has " +
+                                            detail::text(read.sizes()) + ", expected " + detail::text(t.sizes()));
         if (device_) read = read.to(*device_);
         if (t.defined()) { /* what others hold of it changes, too */
             NoGradGuard guard;
@@ -91,20 +105,22 @@ class InputArchive {
             detail::raise(TP_ERR_RUNTIME, "No such serialized tensor '" + prefix_ + key + "'");
     }
     bool try_read(const std::string &key, IValue &value) {
-        const tp_saved *v = find(key);
-        if (!v) return false;
-        switch (tp_saved_kind_of(v)) {
-        case TP_SAVED_TENSOR: value = IValue(detail::take(tp_saved_tensor(v))); return true;
-        case TP_SAVED_NUMBER: value = IValue(Scalar(tp_saved_number(v))); return true;
-        case TP_SAVED_TEXT: value = IValue(std::string(tp_saved_text(v))); return true;
-        default: value = IValue(); return true;
+        if (memory_) {
+            const IValue *held = find_in_memory(key);
+            if (held) value = *held;
+            return held != nullptr;
         }
+        const tp_saved *v = find(key);
+        if (v) value = detail::value_of(v);
+        return v != nullptr;
     }
     void read(const std::string &key, IValue &value) {
         if (!try_read(key, value)) detail::raise(TP_ERR_RUNTIME, "No such serialized IValue '" + prefix_ + key + "'");
     }
     void read(const std::string &key, InputArchive &archive) {
         archive.file_ = file_;
+        archive.memory_ = memory_;
+        archive.names_read_ = names_read_;
         archive.device_ = device_;
         archive.prefix_ = prefix_ + key + ".";
     }
@@ -133,6 +149,7 @@ class InputArchive {
     const tp_saved *find(const std::string &key) const {
         const tp_saved *root = tp_file_value(file_.get());
         std::string path = prefix_ + key;
+        if (names_read_) names_read_->insert(path);
         if (tp_saved_kind_of(root) == TP_SAVED_DICT && tp_saved_has(root, path.c_str()))
             return tp_saved_get(root, path.c_str());
         for (const tp_saved *at = root;;) {
@@ -146,7 +163,14 @@ class InputArchive {
             path = path.substr(dot + 1);
         }
     }
+    const IValue *find_in_memory(const std::string &key) const {
+        for (const auto &item : *memory_)
+            if (item.first == prefix_ + key) return &item.second;
+        return nullptr;
+    }
     std::shared_ptr<tp_file> file_;
+    std::shared_ptr<const std::vector<std::pair<std::string, IValue>>> memory_; /* instead of a file */
+    std::shared_ptr<std::set<std::string>> names_read_;                         /* NULL: not strict */
     std::string prefix_;
     std::optional<Device> device_;
 };
@@ -176,6 +200,7 @@ inline void nn::Module::load(serialize::InputArchive &archive) {
 }
 
 inline void optim::Optimizer::save(serialize::OutputArchive &archive) const {
+    archive.write("kind", IValue(kind_->name));
     for (size_t g = 0; g < groups_.size(); g++) {
         const std::vector<double> values = groups_[g].options().values();
         for (size_t i = 0; i < values.size(); i++)
@@ -186,13 +211,22 @@ inline void optim::Optimizer::save(serialize::OutputArchive &archive) const {
             if (tp_tensor *t = tp_optimiser_state(c_.get(), static_cast<int64_t>(p), kind_->states[s]))
                 archive.write("state." + std::to_string(p) + "." + kind_->states[s], Tensor::borrow(t));
 }
+namespace detail {
+inline void expect_kind(serialize::InputArchive &archive, const char *kind) {
+    IValue found;
+    if (archive.try_read("kind", found) && found.isString() && found.toStringRef() != kind)
+        raise(TP_ERR_VALUE, "load: the saved state is that of " + found.toStringRef() + ", expected that of " + kind);
+}
+} // namespace detail
 inline void optim::Optimizer::load(serialize::InputArchive &archive) {
+    detail::expect_kind(archive, kind_->name);
     for (size_t g = 0; g < groups_.size(); g++) {
         std::vector<double> values = groups_[g].options().values();
         for (size_t i = 0; i < values.size(); i++) {
+            const std::string key = "param_groups." + std::to_string(g) + "." + kind_->values[i];
             IValue v;
-            if (archive.try_read("param_groups." + std::to_string(g) + "." + kind_->values[i], v))
-                values[i] = v.toScalar().toDouble();
+            if (archive.is_strict()) archive.read(key, v);
+            if (archive.is_strict() || archive.try_read(key, v)) values[i] = v.toScalar().toDouble();
         }
         groups_[g].options().take(values);
     }
@@ -213,6 +247,24 @@ inline void optim::LRScheduler::load(serialize::InputArchive &archive) {
     archive.read("last_epoch", v);
     step_count_ = static_cast<unsigned>(v.toInt());
 }
+inline void optim::Schedule::save(serialize::OutputArchive &archive) const {
+    int64_t n = 0;
+    const double *numbers = tp_schedule_state(c_.get(), &n);
+    archive.write("kind", IValue(kind_));
+    for (int64_t i = 0; i < n; i++) archive.write("numbers." + std::to_string(i), IValue(numbers[i]));
+}
+inline void optim::Schedule::load(serialize::InputArchive &archive) {
+    int64_t n = 0;
+    double *numbers = tp_schedule_state(c_.get(), &n);
+    std::vector<double> read(static_cast<size_t>(n));
+    detail::expect_kind(archive, kind_);
+    for (size_t i = 0; i < read.size(); i++) {
+        IValue v;
+        archive.read("numbers." + std::to_string(i), v);
+        read[i] = v.toScalar().toDouble();
+    }
+    std::copy(read.begin(), read.end(), numbers);
+}
 inline void optim::ReduceLROnPlateauScheduler::save(serialize::OutputArchive &archive) const {
     archive.write("best", IValue(best_));
     archive.write("num_bad_epochs", IValue(bad_));
@@ -229,7 +281,8 @@ inline void optim::ReduceLROnPlateauScheduler::load(serialize::InputArchive &arc
 }
 template <class S>
 using when_schedule_ =
-    std::enable_if_t<std::is_base_of_v<optim::LRScheduler, S> || std::is_same_v<optim::ReduceLROnPlateauScheduler, S>>;
+    std::enable_if_t<std::is_base_of_v<optim::LRScheduler, S> || std::is_base_of_v<optim::Schedule, S> ||
+                     std::is_same_v<optim::ReduceLROnPlateauScheduler, S>>;
 template <class S, class = when_schedule_<S>>
 inline serialize::OutputArchive &operator<<(serialize::OutputArchive &a, const S &schedule) {
     schedule.save(a);
@@ -309,7 +362,8 @@ template <class T, class S, class... A> inline void load(T &value, S &&from, A &
  *         state.save("last.pt"); // a crash leaves this file or the one before
  *     }
  *
- * What is added is a handle of a module, or must outlive the training. */
+ * What is added is a handle of a module, or must outlive the training. A file that lacks a part, has more than the part
+ * or other shapes, or holds another kind of optimiser or schedule is an error, and then everything stays as it was. */
 class Training {
   public:
     int64_t epoch = 0, step = 0;
@@ -326,7 +380,33 @@ class Training {
         return add_part(
             name, [&part](auto &archive) { part.save(archive); }, [&part](auto &archive) { part.load(archive); });
     }
-    void save(const std::string &path) const {
+    void save(const std::string &path) const { everything().save_to(path); }
+    void load(const std::string &path) {
+        serialize::InputArchive all, before;
+        all.load_from(path);
+        all.be_strict();
+        before.load_from(everything().copies());
+#ifndef TAPER_NO_EXCEPTIONS
+        try {
+            take(all);
+        } catch (...) {
+            take(before);
+            throw;
+        }
+#else
+        take(all);
+        if (!tp_ok()) {
+            const std::string message = tp_error();
+            const tp_code code = tp_error_code();
+            tp_error_clear();
+            take(before);
+            tp_error_leave(code, message.c_str());
+        }
+#endif
+    }
+
+  private:
+    serialize::OutputArchive everything() const {
         serialize::OutputArchive all;
         for (const Part &part : parts_) {
             serialize::OutputArchive nested;
@@ -336,27 +416,24 @@ class Training {
         all.write("epoch", IValue(epoch));
         all.write("step", IValue(step));
         all.write("rng_state", detail::take(tp_generator_get_state(tp_default_generator())));
-        all.save_to(path);
+        return all;
     }
-    void load(const std::string &path) {
-        serialize::InputArchive all;
-        all.load_from(path);
+    void take(serialize::InputArchive &all) {
+        IValue epochs, steps;
+        Tensor random;
+        all.read("epoch", epochs);
+        all.read("step", steps);
+        all.read("rng_state", random);
         for (const Part &part : parts_) {
             serialize::InputArchive nested;
             all.read(part.name, nested);
             part.load(nested);
+            if (all.is_strict()) all.expect_all_read(part.name + ".");
         }
-        IValue value;
-        all.read("epoch", value);
-        epoch = value.toInt();
-        all.read("step", value);
-        step = value.toInt();
-        Tensor random;
-        all.read("rng_state", random);
         detail::check(tp_generator_set_state(tp_default_generator(), random.get()));
+        epoch = epochs.toInt();
+        step = steps.toInt();
     }
-
-  private:
     struct Part {
         std::string name;
         std::function<void(serialize::OutputArchive &)> save;

@@ -61,6 +61,8 @@ class TensorIndex;
 }
 template <class T, size_t N> using TensorAccessor = detail::Accessor<T, N>;
 class Storage;
+class GradReference;
+class DeprecatedTypeProperties;
 
 class Tensor {
   public:
@@ -143,11 +145,19 @@ class Tensor {
     bool is_cpu() const { return impl_ && tp_device_of(impl_).type == TP_CPU; }
     bool is_cuda() const { return impl_ && tp_device_of(impl_).type == TP_CUDA; }
     bool is_xpu() const { return impl_ && tp_device_of(impl_).type == TP_XPU; }
+    bool is_hip() const { return impl_ && tp_device_of(impl_).type == TP_HIP; }
     bool is_meta() const { return impl_ && tp_device_of(impl_).type == TP_META; }
     bool is_sparse() const { return false; }
     bool is_sparse_csr() const { return false; }
     bool is_quantized() const { return false; }
     bool is_mkldnn() const { return false; }
+    bool is_mps() const { return false; }
+    bool is_xla() const { return false; }
+    bool is_vulkan() const { return false; }
+    bool is_privateuseone() const { return false; }
+    bool is_conj() const { return impl_ && tp_is_conj(impl_); }
+    bool is_neg() const { return impl_ && tp_is_neg(impl_); }
+    bool is_uniquely_owned() const { return use_count() == 1; }
     bool is_nested() const { return false; }
     bool is_floating_point() const { return impl_ && tp_dtype_is_floating(tp_dtype_of(impl_)); }
     bool is_complex() const { return impl_ && tp_dtype_is_complex(tp_dtype_of(impl_)); }
@@ -218,6 +228,10 @@ class Tensor {
     Tensor cpu() const { return to(kCPU); }
     Tensor cuda() const { return to(kCUDA); }
     Tensor xpu() const { return to(kXPU); }
+    Tensor hip() const { return to(kHIP); }
+    Tensor meta() const { return to(kMeta); }
+    /* Of LibTorch's old interface: what a tensor is, which dispatch by type takes, too. */
+    inline DeprecatedTypeProperties type() const;
     Tensor pin_memory() const { return *this; }
     bool is_pinned() const { return false; }
     Tensor sum(ScalarType dtype) const { return sum(std::nullopt, false, dtype); }
@@ -233,6 +247,7 @@ class Tensor {
         detail::check(tp_resize(impl_, detail::c_ints(size)));
         return self();
     }
+    Tensor &resize_as_(const Tensor &other) const { return resize_(other.sizes()); }
     Tensor &set_(const Tensor &source) const { return set_data(source); }
 
     // ---- Gradients ----
@@ -254,7 +269,7 @@ class Tensor {
         return self();
     }
     const Tensor &grad() const;
-    Tensor &mutable_grad() const;
+    GradReference mutable_grad() const;
     void set_grad(const Tensor &grad) const { detail::check(tp_set_grad(impl_, grad.impl_)); }
     void backward(const Tensor &gradient = {}, std::optional<bool> retain_graph = std::nullopt,
                   bool create_graph = false, std::optional<TensorList> inputs = std::nullopt) const;
@@ -338,14 +353,30 @@ inline Tensor Tensor::data() const { return detail::take(tp_data_alias(impl_)); 
 
 /* The gradient as LibTorch hands it out: a reference, to an undefined tensor where there is none. The references live
  * until the thread has asked for sixteen others. */
-inline Tensor &Tensor::mutable_grad() const {
+inline const Tensor &Tensor::grad() const {
     thread_local Tensor kept[16];
     thread_local unsigned next = 0;
     Tensor &slot = kept[next++ % 16];
     slot = Tensor::borrow(tp_grad(impl_));
     return slot;
 }
-inline const Tensor &Tensor::grad() const { return mutable_grad(); }
+/* The gradient, to be put in another's place: x.mutable_grad() = g, x.mutable_grad().reset(). */
+class GradReference : public Tensor {
+  public:
+    explicit GradReference(const Tensor &owner) : Tensor(owner.grad()), owner_(owner) {}
+    GradReference(const GradReference &) = default;
+    GradReference &operator=(const GradReference &other) { return *this = static_cast<const Tensor &>(other); }
+    GradReference &operator=(const Tensor &grad) {
+        owner_.set_grad(grad);
+        static_cast<Tensor &>(*this) = grad;
+        return *this;
+    }
+    void reset() { *this = Tensor(); }
+
+  private:
+    Tensor owner_;
+};
+inline GradReference Tensor::mutable_grad() const { return GradReference(*this); }
 
 inline void Tensor::backward(const Tensor &gradient, std::optional<bool> retain_graph, bool create_graph,
                              std::optional<TensorList> inputs) const {
@@ -378,6 +409,29 @@ template <class F> inline unsigned Tensor::register_hook(F &&hook) const {
         detail::fail();
     }
     return static_cast<unsigned>(handle);
+}
+
+class DeprecatedTypeProperties {
+  public:
+    DeprecatedTypeProperties(ScalarType type, std::string name, bool cuda)
+        : type_(type), name_(std::move(name)), cuda_(cuda) {}
+    ScalarType scalarType() const { return type_; }
+    TypeMeta typeMeta() const { return type_; }
+    operator ScalarType() const { return type_; }
+    bool is_cuda() const { return cuda_; }
+    bool is_sparse() const { return false; }
+    std::string toString() const { return name_; }
+    bool operator==(const DeprecatedTypeProperties &other) const { return name_ == other.name_; }
+    bool operator!=(const DeprecatedTypeProperties &other) const { return name_ != other.name_; }
+    friend std::ostream &operator<<(std::ostream &out, const DeprecatedTypeProperties &t) { return out << t.name_; }
+
+  private:
+    ScalarType type_;
+    std::string name_;
+    bool cuda_;
+};
+inline DeprecatedTypeProperties Tensor::type() const {
+    return DeprecatedTypeProperties(scalar_type(), toString(), is_cuda());
 }
 
 // ---- Elements by their place ----
@@ -633,4 +687,6 @@ class InferenceMode {
   private:
     tp_grad_mode before_;
 };
+inline Tensor Generator::get_state() const { return detail::take(tp_generator_get_state(get())); }
+inline void Generator::set_state(const Tensor &state) { detail::check(tp_generator_set_state(get(), state.get())); }
 } // namespace taper

@@ -1,10 +1,20 @@
 /* IValue: a value of any of the kinds that programs hand to functions loaded from files. */
 #pragma once
+#include <taper/cpp/dict.hpp>
+#include <taper/cpp/print.hpp>
 #include <taper/cpp/tensor.hpp>
 #include <taper/script.h>
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <limits>
+#include <sstream>
 #include <unordered_map>
 
 namespace taper {
+namespace jit {
+class Module;
+}
 /* c10::List: a vector with a few names more. */
 template <class T> class List : public std::vector<T> {
   public:
@@ -69,6 +79,11 @@ class IValue {
     IValue(IntArrayRef v) : IValue(v.vec()) {}
     IValue(std::vector<double> v) : IValue(Tag::DoubleList, std::move(v)) {}
     IValue(std::vector<bool> v) : IValue(Tag::BoolList, std::move(v)) {}
+    template <class K, class V> IValue(const Dict<K, V> &dict) {
+        std::vector<std::pair<IValue, IValue>> pairs;
+        for (const auto &e : dict) pairs.emplace_back(IValue(e.key()), IValue(e.value()));
+        *this = IValue(Tag::GenericDict, std::move(pairs));
+    }
     IValue(std::vector<IValue> v) : IValue(std::make_shared<Tuple>(std::move(v))) {}
     IValue(std::shared_ptr<Tuple> t) : tag_(Tag::Tuple), object_(std::move(t)) {}
     template <class T> IValue(const std::optional<T> &v) {
@@ -151,29 +166,19 @@ class IValue {
         }
         return held<std::vector<IValue>>(Tag::GenericList);
     }
-    std::vector<IValue> toList() const { return toListRef(); }
-    /* The pairs in the order in which they were put in; at() finds one by its key. */
-    class Dict : public std::vector<std::pair<IValue, IValue>> {
-      public:
-        using std::vector<std::pair<IValue, IValue>>::vector;
-        bool contains(const std::string &key) const { return find(key) != nullptr; }
-        const IValue &at(const std::string &key) const {
-            const IValue *found = find(key);
-            if (!found) detail::raise(TP_ERR_INDEX, "Argument passed to at() was not in the map.");
-            return *found;
-        }
-
-      private:
-        const IValue *find(const std::string &key) const {
-            for (const auto &pair : *this)
-                if (pair.first.isString() && pair.first.toStringRef() == key) return &pair.second;
-            return nullptr;
-        }
-    };
-    Dict toGenericDict() const {
-        const auto &pairs = held<std::vector<std::pair<IValue, IValue>>>(Tag::GenericDict);
-        return Dict(pairs.begin(), pairs.end());
+    List<IValue> toList() const { return toListRef(); }
+    /* Texts, numbers and bools can be keys. */
+    bool operator==(const IValue &other) const {
+        if (tag_ != other.tag_) return false;
+        if (isString()) return toStringRef() == other.toStringRef();
+        return isDouble() ? number_.d == other.number_.d : number_.i == other.number_.i;
     }
+    bool operator!=(const IValue &other) const { return !(*this == other); }
+    inline Dict<IValue, IValue> toGenericDict() const;
+    size_t hash() const {
+        return isString() ? std::hash<std::string>()(toStringRef()) : std::hash<int64_t>()(number_.i);
+    }
+    inline jit::Module toModule() const;
     taper::Device toDevice() const { return held<taper::Device>(Tag::Device); }
     std::shared_ptr<tp_ivalue> toObject() const {
         expect(Tag::Object);
@@ -225,4 +230,59 @@ class IValue {
     std::shared_ptr<void> object_;
 };
 inline size_t Tuple::size() const { return elements_.size(); }
+} // namespace taper
+
+template <> struct std::hash<taper::IValue> {
+    size_t operator()(const taper::IValue &v) const { return v.hash(); }
+};
+
+namespace taper {
+inline Dict<IValue, IValue> IValue::toGenericDict() const {
+    Dict<IValue, IValue> dict;
+    for (const auto &pair : held<std::vector<std::pair<IValue, IValue>>>(Tag::GenericDict))
+        dict.insert_or_assign(pair.first, pair.second);
+    return dict;
+}
+
+namespace detail {
+template <class Items, class F> inline void print_items(std::ostream &out, const Items &items, F &&each) {
+    const char *between = "";
+    for (const auto &item : items) {
+        out << between;
+        each(item);
+        between = ", ";
+    }
+}
+} // namespace detail
+/* As LibTorch prints it: 2., [1, 2], (1, a), {a: 1}. */
+inline std::ostream &operator<<(std::ostream &out, const IValue &v) {
+    const auto one = [&out](const IValue &item) { out << item; };
+    if (v.isTensor()) return out << v.toTensor();
+    if (v.isBool()) return out << (v.toBool() ? "True" : "False");
+    if (v.isInt()) return out << v.toInt();
+    if (v.isString()) return out << v.toStringRef();
+    if (v.isDevice()) return out << v.toDevice();
+    if (v.isDouble()) {
+        const double d = v.toDouble();
+        if (std::isfinite(d) && d == std::floor(d) && std::fabs(d) < 1e10) return out << static_cast<int64_t>(d) << '.';
+        std::ostringstream digits; /* its own precision */
+        digits << std::setprecision(std::numeric_limits<double>::max_digits10 - 1) << d;
+        return out << digits.str();
+    }
+    if (v.isNone()) return out << "None";
+    if (v.isObject()) {
+        const char *name = tp_ivalue_class(v.toObject().get());
+        return out << '<' << (name ? name : "") << " object at " << static_cast<const void *>(v.toObject().get())
+                   << '>';
+    }
+    out << (v.isTuple() ? '(' : v.isGenericDict() ? '{' : '[');
+    if (v.isTuple()) {
+        detail::print_items(out, v.toTupleRef().elements(), one);
+        if (v.toTupleRef().size() == 1) out << ',';
+    } else if (v.isGenericDict())
+        detail::print_items(out, v.toGenericDict(), [&out](const auto &e) { out << e.key() << ": " << e.value(); });
+    else
+        detail::print_items(out, v.toListRef(), one);
+    return out << (v.isTuple() ? ')' : v.isGenericDict() ? '}' : ']');
+}
 } // namespace taper

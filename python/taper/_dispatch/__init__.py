@@ -47,7 +47,6 @@ _NAMES = {
     "__invert__": "bitwise_not",
     "__neg__": "neg",
     "__pow__": "pow",
-    "absolute": "abs",
     "dropout1d": "feature_dropout",
     "dropout2d": "feature_dropout",
     "dropout3d": "feature_dropout",
@@ -377,11 +376,11 @@ def _kinds(tensors):
 
 def _is_dense(tensor):
     """Does each element have a place of its own, without gaps?"""
-    room = 1
+    elements = 1
     for stride, n in sorted((s, n) for s, n in zip(tensor.stride(), tensor.shape) if n != 1):
-        if stride != room:
+        if stride != elements:
             return False
-        room *= n
+        elements *= n
     return True
 
 
@@ -455,12 +454,14 @@ def make_wrapper_subclass(
         else:
             data = taper.empty_strided(tuple(size), tuple(strides), dtype=dtype, device="meta")
         if storage_offset:
-            room = (
+            elements = (
                 storage_offset + 1 + sum((n - 1) * s for n, s in zip(data.shape, data.stride()))
                 if data.numel()
                 else storage_offset
             )
-            data = taper.empty(room, dtype=dtype, device="meta").as_strided(data.shape, data.stride(), storage_offset)
+            data = taper.empty(elements, dtype=dtype, device="meta").as_strided(
+                data.shape, data.stride(), storage_offset
+            )
     return _C._wrapper(
         cls, data, taper.device(device) if device is not None else taper.get_default_device(), requires_grad
     )

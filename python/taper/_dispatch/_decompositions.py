@@ -30,52 +30,19 @@ def function(*names):
 
 
 # ---- Other names of the same ----
-# By aten's names: these are the overloads that PyTorch takes apart before a handler sees them.
+# PyTorch takes apart the tables' aliases before a handler sees them, in place too, and these.
 _SAME = {
-    "multiply": "mul",
-    "subtract": "sub",
-    "true_divide": "div",
-    "divide": "div",
-    "absolute": "abs",
-    "clip": "clamp",
-    "negative": "neg",
-    "greater": "gt",
-    "greater_equal": "ge",
-    "less": "lt",
-    "less_equal": "le",
-    "not_equal": "ne",
-    "arccos": "acos",
-    "arcsin": "asin",
-    "arctan": "atan",
-    "arccosh": "acosh",
-    "arcsinh": "asinh",
-    "arctanh": "atanh",
-    "arctan2": "atan2",
     "swapaxes": "transpose",
     "swapdims": "transpose",
-    "concat": "cat",
-    "concatenate": "cat",
-    "fix": "trunc",
-    "ger": "outer",
     "inverse": "linalg_inv",
-    "det": "linalg_det",
-    "special_exp2": "exp2",
-    "special_expm1": "expm1",
-    "special_erf": "erf",
-    "special_expit": "sigmoid",
-    "special_log1p": "log1p",
     "__and__": "bitwise_and",
     "__or__": "bitwise_or",
     "__xor__": "bitwise_xor",
-    "moveaxis": "movedim",
-    "multiply_": "mul_",
-    "subtract_": "sub_",
-    "divide_": "div_",
-    "true_divide_": "div_",
-    "clip_": "clamp_",
-    "negative_": "neg_",
-    "absolute_": "abs_",
 }
+for _name, _other in _C._operator_aliases().items():
+    _SAME[_name] = _other
+    if hasattr(aten, _name + "_") and hasattr(aten, _other + "_"):
+        _SAME[_name + "_"] = _other + "_"
 
 
 def _same(name):

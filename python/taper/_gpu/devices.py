@@ -3,7 +3,7 @@
 import os
 
 from taper import _C
-from taper._gpu import Room
+from taper._gpu import DeviceFunctions
 
 _forked = set()  # types that were in use when this process was forked off
 
@@ -60,7 +60,7 @@ class Properties:
         return ", ".join(f"{name}={getattr(self, name)}" for name in names)
 
 
-class Devices(Room):
+class Devices(DeviceFunctions):
     """The functions of torch.cuda and torch.xpu about devices."""
 
     _Properties = Properties

@@ -55,7 +55,7 @@ class Graph:
         raise RuntimeError("this graph keeps no debug data")
 
 
-def capturing(room):
+def capturing(device_module):
     """The class torch.ROOM.graph: records a with block into a graph, on a stream of its own."""
 
     class graph:
@@ -64,17 +64,17 @@ def capturing(room):
         def __init__(self, graph, pool=None, stream=None, capture_error_mode="global", **unused):
             if stream is None:
                 if type(self).default_capture_stream is None:
-                    type(self).default_capture_stream = room.Stream()
+                    type(self).default_capture_stream = device_module.Stream()
                 stream = type(self).default_capture_stream
-            self.capture_stream, self.stream_ctx, self.graph = stream, room.stream(stream), graph
+            self.capture_stream, self.stream_ctx, self.graph = stream, device_module.stream(stream), graph
             self.pool, self.capture_error_mode = pool, capture_error_mode
 
         def __enter__(self):
             import gc
 
-            room.synchronize()
+            device_module.synchronize()
             gc.collect()
-            room.empty_cache()
+            device_module.empty_cache()
             self.stream_ctx.__enter__()
             try:
                 self.graph.capture_begin(self.pool, self.capture_error_mode)
@@ -90,7 +90,7 @@ def capturing(room):
             return False
 
     graph.__doc__ = "Records a with block into a graph, on a stream of its own."
-    graph.__module__, graph.__qualname__ = f"{room.__name__}.graphs", "graph"
+    graph.__module__, graph.__qualname__ = f"{device_module.__name__}.graphs", "graph"
     return graph
 
 
@@ -124,10 +124,10 @@ def _flat(value):
 class _Graphed:
     """One callable whose forward and backward are graphs over tensors that stay where they are."""
 
-    def __init__(self, function, sample, warmup, allow_unused, pool, room, graph_class, mode):
+    def __init__(self, function, sample, warmup, allow_unused, pool, device_module, graph_class, mode):
         from taper import autograd, empty_like
 
-        self.function, self.room = function, room
+        self.function, self.device_module = function, device_module
         self.parameters = (
             tuple(p for p in function.parameters() if p.requires_grad) if hasattr(function, "parameters") else ()
         )
@@ -136,7 +136,7 @@ class _Graphed:
         surface = tuple(t for t in (*self.inputs, *self.parameters) if t.requires_grad)
         self.places = [i for i, t in enumerate((*self.inputs, *self.parameters)) if t.requires_grad]
         self.forward_graph, self.backward_graph = graph_class(), graph_class()
-        graph = room.graph
+        graph = device_module.graph
 
         def run():
             outputs, self.made = _flat(function(*sample))
@@ -152,13 +152,13 @@ class _Graphed:
                 else ()
             )
 
-        aside = room.Stream()
-        aside.wait_stream(room.current_stream())
-        with room.stream(aside):
+        aside = device_module.Stream()
+        aside.wait_stream(device_module.current_stream())
+        with device_module.stream(aside):
             for _ in range(warmup):
                 outputs = run()
                 gradients(outputs, [empty_like(o) for o in outputs])
-        room.current_stream().wait_stream(aside)
+        device_module.current_stream().wait_stream(aside)
         with graph(self.forward_graph, pool=pool, capture_error_mode=mode):
             self.outputs = run()
         self.grad_outputs = tuple(empty_like(o) if o.requires_grad else None for o in self.outputs)
@@ -203,7 +203,7 @@ class _Graphed:
 
 
 def graphed_callables(
-    room,
+    device_module,
     graph_class,
     callables,
     sample_args,
@@ -226,7 +226,7 @@ def graphed_callables(
             num_warmup_iters,
             allow_unused_input,
             pool or graph_pool_handle(),
-            room,
+            device_module,
             graph_class,
             capture_error_mode,
         )

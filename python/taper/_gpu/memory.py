@@ -4,7 +4,7 @@ no error."""
 import sys
 
 from taper import _C
-from taper._gpu import Room
+from taper._gpu import DeviceFunctions
 from taper._gpu.devices import index_of, need
 from taper._gpu.history import History
 
@@ -20,7 +20,7 @@ def _flat(prefix, value, into):
         into[prefix] = value
 
 
-class Memory(Room):
+class Memory(DeviceFunctions):
     """The functions of torch.cuda.memory and torch.xpu.memory."""
 
     def __init__(self, kind, word):

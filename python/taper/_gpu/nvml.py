@@ -58,7 +58,7 @@ class _Process(ctypes.Structure):
 
 def processes(index):
     """[(process id, bytes)] of those that compute on the GPU."""
-    room = 512
-    found, count = (_Process * room)(), ctypes.c_uint(room)
+    capacity = 512
+    found, count = (_Process * capacity)(), ctypes.c_uint(capacity)
     _check(_opened().nvmlDeviceGetComputeRunningProcesses_v3(_handle(index), ctypes.byref(count), found))
     return [(p.pid, 0 if p.used == 2**64 - 1 else p.used) for p in found[: count.value]]

@@ -1,11 +1,11 @@
 """Random numbers on devices of one type: each device has a generator of its own."""
 
 from taper import _C
-from taper._gpu import Room
+from taper._gpu import DeviceFunctions
 from taper._gpu.devices import index_of, need
 
 
-class Random(Room):
+class Random(DeviceFunctions):
     """The functions of torch.cuda.random and torch.xpu.random."""
 
     def _generator(self, device=None):

@@ -2,7 +2,7 @@
 The CPU has one stream, which is always done."""
 
 from taper import _C
-from taper._gpu import Room
+from taper._gpu import DeviceFunctions
 from taper._gpu.devices import index_of, need
 
 _WORDS = {"cuda": "CUDA", "xpu": "XPU"}
@@ -244,7 +244,7 @@ class StreamContext:
         return False
 
 
-class Streams(Room):
+class Streams(DeviceFunctions):
     """The functions of torch.cuda and torch.xpu about streams."""
 
     def __init__(self, kind, word, relative):

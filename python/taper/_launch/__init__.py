@@ -10,6 +10,7 @@ def arguments(parser):
     from taper._launch.options import add_arguments
 
     add_arguments(parser)
+    parser.usage = f"{parser.prog} [options] [script.py | -m module] [arguments]"
 
 
 def main(options):

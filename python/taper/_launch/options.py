@@ -122,8 +122,8 @@ def add_arguments(parser):
         "cpu-bind",
         "none",
         help=(
-            "processors of each process: none, cores, numa, list:0-7:8-15, mask:0xff:0xff00; verbose, before it "
-            "tells them"
+            "processors of each process: none, cores, numa, list:0-7:8-15 or mask:0xff:0xff00; with verbose in front "
+            "(verbose,cores) they are printed"
         ),
     )
     parser.add_argument(

@@ -14,7 +14,7 @@ def arguments(parser):
     """Adds what `taper train` takes."""
     add = parser.add_argument
     shown = "; ".join(f"{name}, {what}" for name, what in EXAMPLES.items())
-    add("example", metavar="EXAMPLE", help=shown)
+    add("example", metavar="EXAMPLE", choices=list(EXAMPLES), help=shown)
     add("--out", metavar="FOLDER", help="where checkpoints and logs go (default: runs/EXAMPLE)")
     add("--resume", action="store_true", help="go on from the folder's last checkpoint")
     add("--data", metavar="FOLDER", help="the data, if not the data that came with Taper")
@@ -30,9 +30,6 @@ def arguments(parser):
 def main(options):
     """The command; the exit status."""
     example = options.example
-    if example not in EXAMPLES:
-        print(f"taper train: there is no example '{example}': expected {' or '.join(EXAMPLES)}", file=sys.stderr)
-        return 2
     options.out = options.out or os.path.join("runs", example)
     options.data = options.data or os.path.join(HERE, "data")
     from importlib import import_module

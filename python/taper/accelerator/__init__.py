@@ -41,7 +41,7 @@ def _needed():
     return kind
 
 
-def _room(kind):
+def _module_of(kind):
     from importlib import import_module
 
     return import_module("taper." + kind)
@@ -143,7 +143,7 @@ def _of_memory(name, without):
 
     def function(device_index=None, /):
         kind = _kind()
-        return getattr(_room(kind), name)(device_index) if kind else without()
+        return getattr(_module_of(kind), name)(device_index) if kind else without()
 
     function.__name__ = function.__qualname__ = name
     return function
@@ -181,7 +181,7 @@ def empty_cache():
     """Gives kept memory back to the devices."""
     kind = _kind()
     if kind:
-        _room(kind).empty_cache()
+        _module_of(kind).empty_cache()
 
 
 def empty_host_cache():

@@ -2,7 +2,7 @@
 calls are recorded."""
 
 from taper._gpu import graphs as _graphs
-from taper.accelerator import _needed, _room
+from taper.accelerator import _needed, _module_of
 
 
 class Graph(_graphs.Graph):
@@ -18,7 +18,7 @@ class Graph(_graphs.Graph):
         super().capture_begin(pool or self._wish[0], capture_error_mode or self._wish[1])
 
     def __enter__(self):
-        self._recording = _room(self._kind).graph(self, *self._wish)
+        self._recording = _module_of(self._kind).graph(self, *self._wish)
         self._recording.__enter__()
         return self
 

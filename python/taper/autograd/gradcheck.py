@@ -584,14 +584,25 @@ def gradgradcheck(
     masked=False,
 ):
     """The same for the gradients themselves: are they differentiated right?"""
-    from taper import randn_like
+    from taper.testing import make_tensor
 
     if not check_fwd_over_rev and not check_rev_over_rev:
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
     inputs = _tuple(inputs)
     if grad_outputs is None:
         outs = _differentiable(_outputs(func, inputs))
-        grads = tuple(randn_like(o.detach()).requires_grad_() for o in outs)
+        grads = tuple(
+            make_tensor(
+                o.shape,
+                dtype=o.dtype,
+                device=o.device,
+                low=-1,
+                high=1,
+                requires_grad=True,
+                noncontiguous=gen_non_contig_grad_outputs,
+            )
+            for o in outs
+        )
     else:
         grads = _tuple(grad_outputs)
     count = len(grads)

@@ -3,6 +3,7 @@
 import os
 from collections import namedtuple
 from enum import Enum
+from math import prod
 
 __all__ = ["EventList", "FormattedTimesMixin", "Interval", "Kernel", "FunctionEvent", "FunctionEventAvg"]
 
@@ -480,46 +481,23 @@ def _type_of(entry):
     )
 
 
-def _flops(name, inputs):
-    """Multiplications and additions of the products that scripts count; 0 for everything else."""
+def _flops(name, inputs, products):
+    """Floating-point operations of an operator: two for each product of its stanza's cost line. As in PyTorch, sums and
+    products of elements count too."""
     shapes = [entry[1] for entry in inputs if _is_tensor(entry)]
-    if name in ("mm", "bmm", "matmul") and len(shapes) == 2 and shapes[0] and shapes[1]:
-        a, b = shapes
-        rows = 1
-        for n in a[:-1]:
-            rows *= n
-        return 2 * rows * a[-1] * (b[-1] if len(b) > 1 else 1)
-    if name in ("addmm", "baddbmm") and len(shapes) == 3:
-        return _flops("mm", [(None, shapes[1]), (None, shapes[2])])
-    if name == "linear" and len(shapes) >= 2:
-        x, w = shapes[:2]
-        rows = 1
-        for n in x:
-            rows *= n
-        return 2 * rows * (w[0] if len(w) > 1 else 1)
-    if name in ("conv1d", "conv2d", "conv3d") and len(shapes) >= 2 and len(inputs) >= 6:
-        return _convolution_flops(shapes, inputs[3:6])
-    if name in ("add", "mul") and shapes:
-        count = 1
-        for n in max(shapes, key=len):
-            count *= n
-        return count
-    return 0
+    return prod(max(shapes, key=len)) if name in ("add", "mul") and shapes else 2 * products
 
 
-def _convolution_flops(shapes, options):
-    (x, w), dims = shapes[:2], len(shapes[1]) - 2
-    stride, padding, dilation = [
-        tuple(option) * dims if isinstance(option, tuple) and len(option) == 1 else option for option in options
-    ]
-    if not all(isinstance(option, tuple) and len(option) == dims for option in (stride, padding, dilation)):
-        return 0
-    count = 2 * w[0] * (x[0] if len(x) == dims + 2 else 1)
-    for n in w[1:]:
-        count *= n
-    for d in range(dims):
-        count *= (x[len(x) - dims + d] + 2 * padding[d] - dilation[d] * (w[2 + d] - 1) - 1) // stride[d] + 1
-    return count
+def _count_once(events):
+    """A product inside a product is counted once, at the inner one; a convolution at the function that was called."""
+    for event in reversed(events):
+        inside = [child for child in event.cpu_children if child.flops]
+        if inside and event.name.startswith("aten::conv"):
+            event.flops = sum(child.flops for child in inside)
+            for child in inside:
+                child.flops = 0
+        elif inside:
+            event.flops = 0
 
 
 def _public_name(name, kind):
@@ -586,7 +564,7 @@ def events_from(recorded, activities, thread, record_shapes, profile_memory, wit
         return event
 
     forward = {}
-    for name, kind, parent, start, end, sequence, taken, inputs, note, device_taken in recorded:
+    for name, kind, parent, start, end, sequence, taken, inputs, note, device_taken, products in recorded:
         above = made[parent] if parent >= 0 else None
         backward = kind == _KIND_BACKWARD
         sequence = sequence - 1 if sequence > 0 else sequence  # PyTorch counts from zero
@@ -609,11 +587,9 @@ def events_from(recorded, activities, thread, record_shapes, profile_memory, wit
             ]
             about["input_dtypes"] = [_type_of(entry) for entry in inputs]
         if with_flops and kind == _KIND_OPERATOR:
-            about["flops"] = _flops(name.partition(".")[0], inputs)
+            about["flops"] = _flops(name.partition(".")[0], inputs, products)
         made.append(add(above, _public_name(name, kind), kind, start, end, **about))
-    for event in reversed(out):  # a product inside a product is counted once
-        if event.flops and any(child.flops for child in event.cpu_children):
-            event.flops = 0
+    _count_once(out)
     _add_activities(activities, made, out, started)
     return EventList(
         out,

@@ -7,6 +7,7 @@ import types
 
 import taper
 from taper import _C
+from taper._c_names import OF_NN
 from taper.fx import _functional
 
 # Functions that PyTorch keeps in torch.functional, though programs find them elsewhere.
@@ -16,27 +17,15 @@ _FUNCTIONAL = frozenset(
     chain_matmul einsum istft lu norm
     meshgrid pca_lowrank split stft svd_lowrank tensordot unique unique_consecutive unravel_index""".split()
 )
-_IN_NN = frozenset(
-    (
-        "avg_pool2d",
-        "avg_pool3d",
-        "gelu",
-        "linear",
-        "logsigmoid",
-        "one_hot",
-        "scaled_dot_product_attention",
-        "softplus",
-        "softshrink",
-    )
-)
 
 
 def _torch_name(func, name):
     """Where PyTorch has a function of Taper's; None for other people's functions."""
     from taper.nn import functional as F
 
-    if name in _IN_NN and getattr(F, name, None) is func:
-        return "torch._C._nn." + ("log_sigmoid" if name == "logsigmoid" else name)
+    in_nn = "log_sigmoid" if name == "logsigmoid" else name
+    if in_nn in OF_NN and name not in _functional.forms and getattr(F, name, None) is func:
+        return "torch._C._nn." + in_nn
     if name in _FUNCTIONAL and getattr(taper, name, None) is func:
         return "torch.functional." + name
     if name in _functional.forms and getattr(F, name, None) is func:  # one operator for both of PyTorch's

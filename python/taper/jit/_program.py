@@ -90,8 +90,8 @@ class ProgramModule(_module.RecursiveScriptModule):
     def _look_again(self):
         """Tensors that code has put in the place of others."""
         for name in self._changing:
-            room = self._parameters if name in self._parameters else self._buffers
-            room[name] = self._script.get(name)
+            parts = self._parameters if name in self._parameters else self._buffers
+            parts[name] = self._script.get(name)
 
     def forward(self, *args, **kwargs):
         if "forward" not in self._methods:
@@ -101,9 +101,9 @@ class ProgramModule(_module.RecursiveScriptModule):
     # ---- Attributes ----
     def __getattr__(self, name):
         own = self.__dict__
-        for room in ("_parameters", "_buffers", "_modules"):
-            if name in own.get(room, ()):
-                return own[room][name]
+        for parts in ("_parameters", "_buffers", "_modules"):
+            if name in own.get(parts, ()):
+                return own[parts][name]
         if name in own.get("_methods", ()):
             return lambda *args, **kwargs: self._call(name, args, kwargs)
         if name in own.get("_names", ()):
@@ -115,16 +115,16 @@ class ProgramModule(_module.RecursiveScriptModule):
             Module.__setattr__(self, name, value)
             return
         self._script.set(name, _inside(value))
-        for room in (self._parameters, self._buffers, self._modules):
-            if name in room:
-                room[name] = value
+        for parts in (self._parameters, self._buffers, self._modules):
+            if name in parts:
+                parts[name] = value
         if name == "training":
             self.__dict__[name] = value
 
     def _apply(self, fn, recurse=True):
         Module._apply(self, fn, recurse)
-        for room in (self._parameters, self._buffers):
-            for name, value in room.items():
+        for parts in (self._parameters, self._buffers):
+            for name, value in parts.items():
                 self._script.set(name, value)
         return self
 

@@ -1,4 +1,4 @@
-"""torch.mtia: the room of a device that is not there."""
+"""torch.mtia: the module of a device that is not there."""
 
 from taper._absent import device_count, empty_cache, is_available, manual_seed  # noqa: F401
 

@@ -13,6 +13,42 @@ def _warn(text, stacklevel):
     warnings.warn(text, stacklevel=stacklevel + 1)
 
 
+# ---- Tables, whose gradients may be sparse ----
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    """Rows of weight, by their numbers."""
+    settings = padding_idx, max_norm, norm_type, scale_grad_by_freq
+    if sparse and weight.requires_grad and _C.is_grad_enabled():
+        from taper.sparse import _embedding_gradients
+
+        return _embedding_gradients.embedding(input, weight, *settings)
+    return _op["embedding"](input, weight, *settings)
+
+
+def embedding_bag(
+    input,
+    weight,
+    offsets=None,
+    max_norm=None,
+    norm_type=2.0,
+    scale_grad_by_freq=False,
+    mode="mean",
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
+    """Sums, means or maxima of rows of weight, by bags of their numbers."""
+    shared = max_norm, norm_type, scale_grad_by_freq, mode
+    last = per_sample_weights, include_last_offset, padding_idx
+    if sparse and weight.dtype is _C.int64 and input.is_floating_point():
+        input, weight = weight, input  # the order of PyTorch's first versions
+    if sparse and weight.requires_grad and _C.is_grad_enabled():
+        from taper.sparse import _embedding_gradients
+
+        return _embedding_gradients.embedding_bag(input, weight, offsets, *shared, *last)
+    return _op["embedding_bag"](input, weight, offsets, *shared, False, *last)
+
+
 # ---- Activations: `inplace` picks the operator's in-place form ----
 def _activation(name, *parameters):
     plain, changing = _op[name], _op[name + "_"]
@@ -43,6 +79,12 @@ celu = _activation("celu", "alpha=1.0")
 threshold = _activation("threshold", "threshold", "value")
 tanh, sigmoid = _op["tanh"], _op["sigmoid"]
 globals().update({name: _op[name] for name in "relu_ elu_ hardtanh_ leaky_relu_ rrelu_ selu_ celu_ threshold_".split()})
+
+
+def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+    """interpolate under its first name."""
+    _warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", 2)
+    return interpolate(input, size, scale_factor, mode, align_corners)  # noqa: F821  (the operator's)
 
 
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
@@ -113,10 +155,10 @@ def _check_channels(name, dims):
         )
 
 
-def _dropout(name):
-    operator, by_channel = _op[name], name[-1] == "d"
+def _dropout(name, training=True):
+    operator, by_channel, trains = _op[name], name[-1] == "d", training
 
-    def function(input, p=0.5, training=True, inplace=False):
+    def function(input, p=0.5, training=trains, inplace=False):
         _check_probability(p)
         if by_channel:
             _check_channels(name, input.dim())
@@ -130,8 +172,8 @@ def _dropout(name):
 
 dropout, alpha_dropout, feature_alpha_dropout = (
     _dropout("dropout"),
-    _dropout("alpha_dropout"),
-    _dropout("feature_alpha_dropout"),
+    _dropout("alpha_dropout", training=False),
+    _dropout("feature_alpha_dropout", training=False),
 )
 dropout1d, dropout2d, dropout3d = _dropout("dropout1d"), _dropout("dropout2d"), _dropout("dropout3d")
 
@@ -530,6 +572,12 @@ def _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads):
     return dims == 3
 
 
+def _check_padding_mask(mask, batch, source):
+    for i, expected in enumerate((batch, source)):
+        if mask.shape[i] != expected:
+            raise AssertionError(f"Expected key_padded_mask.shape[{i}] to be {expected}, but got {mask.shape[i]}")
+
+
 def _check_attention_mask(mask, target, source, heads):
     wanted = (target, source) if mask.dim() == 2 else (heads, target, source)
     if tuple(mask.shape) != wanted:
@@ -570,7 +618,10 @@ def multi_head_attention_forward(
         if key_padding_mask is not None:
             key_padding_mask = key_padding_mask.unsqueeze(0)
     if is_causal and attn_mask is None:
-        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+            "`generate_square_subsequent_mask` to create this mask."
+        )
     target, batch, embed = query.shape
     if embed != embed_dim_to_check:
         raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {embed}")
@@ -616,6 +667,7 @@ def multi_head_attention_forward(
         key_padding_mask = None if key_padding_mask is None else pad(key_padding_mask, (0, 1))
     source = k.shape[1]
     if key_padding_mask is not None:
+        _check_padding_mask(key_padding_mask, batch, source)
         padding = (
             key_padding_mask.view(batch, 1, 1, source)
             .expand(-1, num_heads, -1, -1)

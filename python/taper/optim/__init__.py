@@ -17,7 +17,7 @@ from taper.optim.rprop import Rprop
 from taper.optim.sgd import SGD
 from taper.optim.sparse_adam import SparseAdam
 
-_ROOMS = ("lr_scheduler", "swa_utils")  # loaded at their first use
+_LATER = ("lr_scheduler", "swa_utils")  # loaded at their first use
 __all__ = [
     "ASGD",
     "Adadelta",
@@ -35,12 +35,12 @@ __all__ = [
     "Rprop",
     "SGD",
     "SparseAdam",
-    *_ROOMS,
+    *_LATER,
 ]
 
 
 def __getattr__(name):
-    if name in _ROOMS:
+    if name in _LATER:
         from importlib import import_module
 
         return import_module("taper.optim." + name)
@@ -48,4 +48,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *_ROOMS})
+    return sorted({*globals(), *_LATER})

@@ -24,7 +24,8 @@ class _Pick(Function):
         if ctx.padding is not None:
             kept = rows != ctx.padding
             rows, grad = rows[kept], grad[kept]
-        made = coo(rows.unsqueeze(0), grad.detach(), ctx.table.shape)
+        places = rows.unsqueeze(0).clone()  # the program may write new numbers into its own
+        made = coo(places, grad.detach(), ctx.table.shape)
         if not ctx.table.is_leaf or getattr(ctx.table, "_dense_gradient", False):
             return made.to_dense(), None, None
         before = ctx.table.grad

@@ -99,15 +99,7 @@ def _cast(func, name, args, kwargs):
     return self._like(first=self._compressed.to(values.device), others=self._plain.to(values.device), values=values)
 
 
-_OTHER_NAMES = {
-    "arcsin": "asin",
-    "arctan": "atan",
-    "arcsinh": "asinh",
-    "arctanh": "atanh",
-    "absolute": "abs",
-    "negative": "neg",
-    "fix": "trunc",
-}
+_OTHER_NAMES = _C._operator_aliases()
 
 
 def _map(func, base, in_place, self, *args, **kwargs):
@@ -172,12 +164,14 @@ def _add(self, other, *, alpha=1):
     if self.is_meta:
         return _nothing_stored(self, dtype=taper.promote_types(self.dtype, other.dtype))
     (at, values), (other_at, other_values) = entries(self), entries(other)
-    made = coo(
-        taper.cat([at, other_at], 1),
-        taper.cat([values, other_values if alpha == 1 else alpha * other_values]),
-        self.shape,
-    )
+    made = coo(taper.cat([at, other_at], 1), _both_values(values, other_values, alpha), self.shape)
     return made.coalesce() if self.is_coalesced() and other.is_coalesced() else made
+
+
+def _both_values(values, other_values, alpha):
+    """The values of both, the other's times alpha: in the sum's dtype before they are multiplied."""
+    other_values = other_values.to(taper.promote_types(values.dtype, other_values.dtype))
+    return taper.cat([values, other_values if alpha == 1 else alpha * other_values])
 
 
 def _nothing_plus(self, other, alpha):
@@ -196,9 +190,7 @@ def _add_compressed(self, other, alpha):
         return _nothing_stored(self, dtype=taper.promote_types(self.dtype, other.dtype))
     at, values, count = self._blocks()
     other_at, other_values, _ = other._blocks()
-    both = merged(
-        taper.cat([at, other_at], 1), taper.cat([values, other_values if alpha == 1 else alpha * other_values]), count
-    )
+    both = merged(taper.cat([at, other_at], 1), _both_values(values, other_values, alpha), count)
     return _layouts.pack(*both, count, self.shape, self.layout, self._compressed.dtype)
 
 

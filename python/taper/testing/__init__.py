@@ -240,6 +240,9 @@ def make_tensor(
     if requires_grad and exact:
         raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}")
     low, high = _range(dtype, low, high)
+    noncontiguous = noncontiguous and math.prod(shape) > 1
+    if noncontiguous:  # every second element of twice as many
+        shape = shape[:-1] + (2 * shape[-1],)
     if exact:
         result = _op["randint"](low, high, shape, dtype=dtype, device=device)
     else:
@@ -247,8 +250,8 @@ def make_tensor(
         result = _op["empty"](shape, dtype=_C.float32 if narrow else dtype, device=device)
         _fill_uniformly(_op["view_as_real"](result) if dtype.is_complex else result, low, high)
         result = result.to(dtype)
-    if noncontiguous and result.numel() > 1:
-        result = result.repeat_interleave(2, dim=-1)[..., 1::2]
+    if noncontiguous:
+        result = result[..., 1::2]
     elif memory_format is not None:
         result = result.clone(memory_format=memory_format)
     if exclude_zero:

@@ -7,7 +7,6 @@ from weakref import WeakKeyDictionary
 
 import taper
 from taper import _C
-from taper._profile import _size, _work
 from taper.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 # The library's operator: PyTorch's, under which it counts.
@@ -24,7 +23,6 @@ _COUNTED = {
 }
 _UNCOUNTED = ("lstm",)  # what PyTorch does in one kernel that it has no formula for
 _OPERATOR, _BACKWARD, _RANGE = 0, 1, 2
-_TRANSPOSED = "conv_transpose"
 _MARK = "module call: "  # in front of a module's path
 
 
@@ -101,32 +99,26 @@ class FlopCounterMode:
     # ---- Counting ----
     def _count(self, recorded):
         counted, places, calls = [False] * len(recorded), [()] * len(recorded), {}
-        for i, (name, kind, parent, _, _, number, _, inputs, *_) in enumerate(recorded):
+        for i, (name, kind, parent, _, _, number, _, inputs, _, _, products) in enumerate(recorded):
             counted[i] = parent >= 0 and counted[parent]
             places[i] = places[parent] if parent >= 0 else ()
-            if kind == _RANGE and name.startswith(_MARK) or name.startswith(_TRANSPOSED):
-                places[i] = (*places[i], name)
+            if kind == _RANGE and name.startswith(_MARK):
+                places[i] = (*places[i], name[len(_MARK) :])
             if kind == _BACKWARD:
                 places[i] = calls.get(number, ())
             elif kind == _OPERATOR:
                 if number >= 0:
                     calls[number] = places[i]
                 if not counted[i]:
-                    counted[i] = self._add(name.partition(".")[0], inputs, places[i])
+                    counted[i] = self._add(name.partition(".")[0], inputs, 2 * products, places[i])
 
-    def _add(self, name, inputs, places):
-        """Counts an operator, if it is one to count. places: the modules, and the transposed convolution, that it is
-        in."""
+    def _add(self, name, inputs, count, places):
+        """Counts an operator, if it is one to count. places: the modules that it is in."""
         operator = ("addmm" if inputs[2] is not None else "mm") if name == "linear" else _COUNTED.get(name)
         if operator is None:
             return name in _UNCOUNTED
         packet = _packet(operator)
-        count = (
-            _transposed_work(name, inputs)
-            if any(place.startswith(_TRANSPOSED) for place in places)
-            else _work(name, inputs)
-        )
-        for place in {"Global", *(place[len(_MARK) :] for place in places if place.startswith(_MARK))}:
+        for place in {"Global", *places}:
             counts = self.flop_counts.setdefault(place, {})
             counts[packet] = counts.get(packet, 0) + count
         return True
@@ -159,17 +151,6 @@ class FlopCounterMode:
             for cell in cells
         ]
         return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
-
-
-def _transposed_work(name, inputs):
-    """Of a transposed convolution and its gradients: every element of its input meets the weights of its channel."""
-    shapes = {
-        "convolution": (inputs[0], inputs[1]),
-        "convolution_grad_input": (inputs[2], inputs[1]),
-        "convolution_grad_weight": (inputs[1], inputs[2]),
-    }[name]
-    input, weight = (s[1] if len(s) == 2 and isinstance(s[1], tuple) else s for s in shapes)
-    return 2 * _size(input) * _size(weight[1:])
 
 
 def _shown(count):

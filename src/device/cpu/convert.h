@@ -1,12 +1,12 @@
-/* Elements on the move: contiguous runs from one dtype to another, strided elements into packed blocks and back, tiles
- * turned over. convert.isa.c is compiled per instruction set; the functions below pick. Source and destination never
- * overlap.
+/* Moving and converting elements: contiguous runs from one dtype to another, strided elements into packed blocks and
+ * back, tiles transposed. convert.isa.c is compiled per instruction set; the functions below pick. Source and
+ * destination never overlap.
  *
  * A value does not depend on where in a run it stands. Floating values out of an integer type's range go through int32
  * (int64 for int64), as PyTorch's do on x86. */
 #ifndef TPI_CONVERT_H
 #define TPI_CONVERT_H
-#include "device/cpu/stream.h"
+#include "device/cpu/nontemporal.h"
 #include "device/device.h"
 
 #define TPI_BLOCK_BYTES 4096 /* a scratch block: several of them fit in L1 */

@@ -385,25 +385,28 @@ static inline void stream_lines(int64_t lines, const char *src, char *dst) {
 #endif
 }
 
-void TPI_ISA(tpi_stream)(int64_t bytes, const char *src, char *dst) {
+void TPI_ISA(tpi_nontemporal_copy)(int64_t bytes, const char *src, char *dst) {
     int64_t head = -(intptr_t)dst & 63; /* lines are streamed, what is around them stored */
     if (head + 64 <= bytes) {
         if (head) memcpy(dst, src, (size_t)head);
         int64_t lines = (bytes - head) / 64;
         stream_lines(lines, src + head, dst + head);
-        head += lines * 64, src += head, dst += head, bytes -= head;
+        head += lines * 64;
+        src += head;
+        dst += head;
+        bytes -= head;
     }
     if (bytes) memcpy(dst, src, (size_t)bytes);
 }
 
-void TPI_ISA(tpi_stream_end)(void) {
+void TPI_ISA(tpi_nontemporal_end)(void) {
 #ifdef __SSE2__
     _mm_sfence();
 #endif
 }
 
-void TPI_ISA(tpi_stream_rows)(int64_t rows, int64_t bytes, const char *src, int64_t src_row, char *dst, int64_t dst_row,
-                              const tpi_ahead *next) {
+void TPI_ISA(tpi_nontemporal_rows)(int64_t rows, int64_t bytes, const char *src, int64_t src_row, char *dst,
+                                   int64_t dst_row, const tpi_ahead *next) {
     const int64_t each = tpi_ceil_div(next->rows, rows);
     const char *ahead = next->at;
     int64_t left = next->rows;
@@ -414,7 +417,7 @@ void TPI_ISA(tpi_stream_rows)(int64_t rows, int64_t bytes, const char *src, int6
         if (whole)
             stream_lines(bytes / 64, src, dst);
         else
-            TPI_ISA(tpi_stream)(bytes, src, dst);
+            TPI_ISA(tpi_nontemporal_copy)(bytes, src, dst);
     }
 }
 
@@ -442,41 +445,41 @@ void TPI_ISA(tpi_stream_rows)(int64_t rows, int64_t bytes, const char *src, int6
     *(word *)(dst + (c)*dst_row + (r) * (int64_t)sizeof(word)) = \
         *(const word *)(src + (r)*src_row + (c) * (int64_t)sizeof(word))
 
-#define SQUARES(word, side, count)                                                                       \
-    typedef word __attribute__((vector_size(32))) pair_##word;                                           \
-    typedef word __attribute__((vector_size(16), aligned(sizeof(word)))) half_##word;                    \
-    typedef word __attribute__((vector_size(32), aligned(sizeof(word)))) loose_##word;                   \
-    static inline void turn_##word(const char *src, int64_t src_row, char *dst, int64_t dst_row) {       \
-        pair_##word a[side], b[side];                                                                    \
-        for (int i = 0; i < side; i++) {                                                                 \
-            const half_##word low = *(const half_##word *)(src + i * src_row),                           \
-                              high = *(const half_##word *)(src + (i + side) * src_row);                 \
-            a[i] = __builtin_shufflevector(low, high, count);                                            \
-        }                                                                                                \
-        for (int step = 1; step < side; step *= 2) {                                                     \
-            for (int i = 0; i < side / 2; i++) {                                                         \
-                b[2 * i] = __builtin_shufflevector(a[i], a[i + side / 2], INTERLEAVE_##side##_LOW);      \
-                b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + side / 2], INTERLEAVE_##side##_HIGH); \
-            }                                                                                            \
-            for (int i = 0; i < side; i++) a[i] = b[i];                                                  \
-        }                                                                                                \
-        for (int i = 0; i < side; i++) *(loose_##word *)(dst + i * dst_row) = a[i];                      \
-    }                                                                                                    \
-    static void transpose_##word(int64_t rows, int64_t cols, const char *restrict src, int64_t src_row,  \
-                                 char *restrict dst, int64_t dst_row) {                                  \
-        if (rows < 2 * side || cols < side) {                                                            \
-            for (int64_t c = 0; c < cols; c++)                                                           \
-                for (int64_t r = 0; r < rows; r++) EDGE(word, r, c);                                     \
-            return;                                                                                      \
-        }                                                                                                \
-        for (int64_t at = 0; at < rows; at += 2 * side) {                                                \
-            const int64_t r = at + 2 * side <= rows ? at : rows - 2 * side;                              \
-            for (int64_t to = 0; to < cols; to += side) {                                                \
-                const int64_t c = to + side <= cols ? to : cols - side;                                  \
-                turn_##word(src + r * src_row + c * (int64_t)sizeof(word), src_row,                      \
-                            dst + c * dst_row + r * (int64_t)sizeof(word), dst_row);                     \
-            }                                                                                            \
-        }                                                                                                \
+#define SQUARES(word, side, count)                                                                             \
+    typedef word __attribute__((vector_size(32))) pair_##word;                                                 \
+    typedef word __attribute__((vector_size(16), aligned(sizeof(word)))) half_##word;                          \
+    typedef word __attribute__((vector_size(32), aligned(sizeof(word)))) loose_##word;                         \
+    static inline void transpose_square_##word(const char *src, int64_t src_row, char *dst, int64_t dst_row) { \
+        pair_##word a[side], b[side];                                                                          \
+        for (int i = 0; i < side; i++) {                                                                       \
+            const half_##word low = *(const half_##word *)(src + i * src_row),                                 \
+                              high = *(const half_##word *)(src + (i + side) * src_row);                       \
+            a[i] = __builtin_shufflevector(low, high, count);                                                  \
+        }                                                                                                      \
+        for (int step = 1; step < side; step *= 2) {                                                           \
+            for (int i = 0; i < side / 2; i++) {                                                               \
+                b[2 * i] = __builtin_shufflevector(a[i], a[i + side / 2], INTERLEAVE_##side##_LOW);            \
+                b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + side / 2], INTERLEAVE_##side##_HIGH);       \
+            }                                                                                                  \
+            for (int i = 0; i < side; i++) a[i] = b[i];                                                        \
+        }                                                                                                      \
+        for (int i = 0; i < side; i++) *(loose_##word *)(dst + i * dst_row) = a[i];                            \
+    }                                                                                                          \
+    static void transpose_##word(int64_t rows, int64_t cols, const char *restrict src, int64_t src_row,        \
+                                 char *restrict dst, int64_t dst_row) {                                        \
+        if (rows < 2 * side || cols < side) {                                                                  \
+            for (int64_t c = 0; c < cols; c++)                                                                 \
+                for (int64_t r = 0; r < rows; r++) EDGE(word, r, c);                                           \
+            return;                                                                                            \
+        }                                                                                                      \
+        for (int64_t at = 0; at < rows; at += 2 * side) {                                                      \
+            const int64_t r = at + 2 * side <= rows ? at : rows - 2 * side;                                    \
+            for (int64_t to = 0; to < cols; to += side) {                                                      \
+                const int64_t c = to + side <= cols ? to : cols - side;                                        \
+                transpose_square_##word(src + r * src_row + c * (int64_t)sizeof(word), src_row,                \
+                                        dst + c * dst_row + r * (int64_t)sizeof(word), dst_row);               \
+            }                                                                                                  \
+        }                                                                                                      \
     }
 SQUARES(word1, 16, COUNT_32)
 SQUARES(word2, 8, COUNT_16)

@@ -1,5 +1,5 @@
 /* Copies and fills on the CPU: any strides, any dtypes. Contiguous memory moves in large chunks; where source and
- * destination run fastest along different dimensions, tiles are read row by row, turned over in L1 and written row by
+ * destination run fastest along different dimensions, tiles are read row by row, transposed in L1 and written row by
  * row. */
 #include "base/threads.h"
 #include "device/cpu/convert.h"
@@ -13,12 +13,12 @@ enum {
     TILE_BYTES = 128, /* a tile's rows, read and written: two cache lines */
     TILE_STREAMED =
         256, /* and those of a tile that is streamed: memory takes longer runs faster, the first cache holds no more */
-    TILES_AHEAD = 2, /* tiles before one is turned, it is on its way; of 1 to 4, and tiles of 128 to 512 bytes, what was
-                        fastest */
+    TILES_AHEAD = 2, /* tiles before one is transposed, it is on its way; of 1 to 4, and tiles of 128 to 512 bytes, what
+                        was fastest */
     TILE_MOST = 64,  /* rows of a tile, at most */
     TILE_PAD = 64,   /* keeps the rows of a tile from meeting in the same cache sets */
     TILES_CHUNK = 16,
-    TURNED_STREAM_BYTES = 4 << 20, /* rows far apart meet in the same cache sets long before the caches are full */
+    TRANSPOSED_STREAM_BYTES = 4 << 20, /* rows far apart meet in the same cache sets long before the caches are full */
 };
 
 typedef struct copy_job {
@@ -41,8 +41,8 @@ static void copy_bytes(int64_t chunk, void *context) {
         memcpy(p->data[0] + at, p->data[1] + at, (size_t)n);
         return;
     }
-    TPI_ISA_PICK(tpi_stream)(n, p->data[1] + at, p->data[0] + at);
-    TPI_ISA_PICK(tpi_stream_end)();
+    TPI_ISA_PICK(tpi_nontemporal_copy)(n, p->data[1] + at, p->data[0] + at);
+    TPI_ISA_PICK(tpi_nontemporal_end)();
 }
 
 /* Into contiguous memory that is too large for the caches: converted in L1, then streamed. */
@@ -52,9 +52,9 @@ static void stream_chunk(const copy_job *job, int64_t at, int64_t end) {
     for (int64_t n; at < end; at += n) {
         n = end - at < BLOCK ? end - at : BLOCK;
         tpi_load_walk(&job->from, at, n, p->data[1], p->dtype[1], block, p->dtype[0]);
-        TPI_ISA_PICK(tpi_stream)(n * job->to_size, block, p->data[0] + at * job->to_size);
+        TPI_ISA_PICK(tpi_nontemporal_copy)(n * job->to_size, block, p->data[0] + at * job->to_size);
     }
-    TPI_ISA_PICK(tpi_stream_end)();
+    TPI_ISA_PICK(tpi_nontemporal_end)();
 }
 
 static void copy_chunk(int64_t chunk, void *context) {
@@ -113,38 +113,38 @@ static tile tile_at(const copy_job *job, int64_t number) {
 }
 
 /* Where the transposition reads the tile: in place, or converted. */
-static const char *tile_source(const copy_job *job, const tile *t, char *room, int64_t *row) {
+static const char *tile_source(const copy_job *job, const tile *t, char *scratch, int64_t *row) {
     const tpi_plan *p = job->plan;
     *row = p->stride[1][0];
     if (p->dtype[0] == p->dtype[1]) return t->src;
     *row = TILE_BYTES + TILE_PAD;
-    for (int64_t r = 0; r < t->n0; r++)
-        TPI_ISA_PICK(tpi_convert_run)(t->n1, t->src + r * p->stride[1][0], p->dtype[1], room + r * *row, p->dtype[0]);
-    return room;
+    for (int64_t r = 0; r < t->n0; r++) TPI_ISA_PICK(tpi_convert_run)
+    (t->n1, t->src + r * p->stride[1][0], p->dtype[1], scratch + r * *row, p->dtype[0]);
+    return scratch;
 }
 
 static void copy_tile(const copy_job *job, int64_t number) {
-    _Alignas(64) char room[TILE_MOST * (TILE_BYTES + TILE_PAD)], turned[TILE_MOST * (TILE_STREAMED + TILE_PAD)];
+    _Alignas(64) char scratch[TILE_MOST * (TILE_BYTES + TILE_PAD)], transposed[TILE_MOST * (TILE_STREAMED + TILE_PAD)];
     tile t = tile_at(job, number);
     int64_t src_row, dst_row = job->plan->stride[0][job->across], row = job->tile[0] * job->to_size + TILE_PAD;
     int size = (int)job->to_size;
-    const char *src = tile_source(job, &t, room, &src_row);
+    const char *src = tile_source(job, &t, scratch, &src_row);
     if (!job->stream) {
         TPI_ISA_PICK(tpi_transpose)(t.n0, t.n1, src, src_row, t.dst, dst_row, size);
         return;
     }
-    TPI_ISA_PICK(tpi_transpose)(t.n0, t.n1, src, src_row, turned, row, size);
+    TPI_ISA_PICK(tpi_transpose)(t.n0, t.n1, src, src_row, transposed, row, size);
     tile next = number + TILES_AHEAD < job->all_tiles ? tile_at(job, number + TILES_AHEAD) : (tile){0};
     tpi_ahead ahead = {next.src, next.n0, next.n1 * job->from_size,
                        job->plan->stride[1][0]}; /* no hardware guesses it */
-    TPI_ISA_PICK(tpi_stream_rows)(t.n1, t.n0 * size, turned, row, t.dst, dst_row, &ahead);
+    TPI_ISA_PICK(tpi_nontemporal_rows)(t.n1, t.n0 * size, transposed, row, t.dst, dst_row, &ahead);
 }
 
 static void copy_tiles(int64_t chunk, void *context) {
     const copy_job *job = context;
     int64_t at = chunk * TILES_CHUNK, end = at + TILES_CHUNK < job->all_tiles ? at + TILES_CHUNK : job->all_tiles;
     for (; at < end; at++) copy_tile(job, at);
-    TPI_ISA_PICK(tpi_stream_end)();
+    TPI_ISA_PICK(tpi_nontemporal_end)();
 }
 
 /* The destination is contiguous along dimension 0 and the source along another: worth it when both are more than a few.
@@ -182,13 +182,13 @@ bool tpi_cpu_copy(tp_device device, tpi_plan *p) {
     job.to_packed = tpi_walk_is_packed(&job.to, job.to_size);
     job.from_packed = tpi_walk_is_packed(&job.from, job.from_size);
     bool worth = p->numel >= TPI_WORTH_THREADS;
-    job.stream = p->numel * job.to_size >= tpi_stream_bytes();
+    job.stream = p->numel * job.to_size >= tpi_nontemporal_bytes();
     if (p->dtype[0] == p->dtype[1] && job.to_packed && job.from_packed) {
         if (p->data[0] == p->data[1]) return true;
         int64_t bytes = p->numel * job.to_size;
         tpi_parallel_for(tpi_ceil_div(bytes, BYTES_CHUNK), bytes >= 2 * BYTES_CHUNK, copy_bytes, &job);
     } else if (is_transposed(&job)) {
-        job.stream = p->numel * job.to_size >= TURNED_STREAM_BYTES;
+        job.stream = p->numel * job.to_size >= TRANSPOSED_STREAM_BYTES;
         choose_tiles(&job);
         tpi_parallel_for(tpi_ceil_div(job.all_tiles, TILES_CHUNK), worth, copy_tiles, &job);
     } else {
@@ -219,11 +219,11 @@ static void fill_chunk(int64_t chunk, void *context) {
     for (int64_t n; at < end; at += n) {
         n = end - at < BLOCK ? end - at : BLOCK;
         if (job->packed)
-            TPI_ISA_PICK(tpi_stream)(n * size, block, p->data[0] + at * size);
+            TPI_ISA_PICK(tpi_nontemporal_copy)(n * size, block, p->data[0] + at * size);
         else
             tpi_store_walk(&job->to, at, n, block, dtype, p->data[0], dtype);
     }
-    TPI_ISA_PICK(tpi_stream_end)();
+    TPI_ISA_PICK(tpi_nontemporal_end)();
 }
 
 bool tpi_cpu_fill(tp_device device, tpi_plan *p, const tp_scalar *value) {
@@ -231,7 +231,7 @@ bool tpi_cpu_fill(tp_device device, tpi_plan *p, const tp_scalar *value) {
     if (p->numel == 0) return true;
     fill_job job = {.plan = p, .to = {p->ndim, p->shape, p->stride[0]}};
     job.packed = tpi_walk_is_packed(&job.to, tpi_dtype_bytes[p->dtype[0]]);
-    job.stream = p->numel * tpi_dtype_bytes[p->dtype[0]] >= tpi_stream_bytes();
+    job.stream = p->numel * tpi_dtype_bytes[p->dtype[0]] >= tpi_nontemporal_bytes();
     tpi_store_scalar(job.element, (tp_dtype)p->dtype[0], *value);
     tpi_parallel_for(tpi_ceil_div(p->numel, TPI_CHUNK), p->numel >= TPI_WORTH_THREADS, fill_chunk, &job);
     return true;

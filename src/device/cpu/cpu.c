@@ -2,7 +2,7 @@
 #include "device/cpu/cpu.h"
 #include <stdlib.h>
 #include <string.h>
-#include "device/program.h"
+#include "device/block_program.h"
 
 tpi_isa tpi_cpu_isa = TPI_ISA_BASE;
 tpi_bf16_units tpi_cpu_bf16 = TPI_BF16_NONE;
@@ -107,5 +107,5 @@ const tpi_device_ops tpi_cpu_ops = {
     .fill = tpi_cpu_fill,
     .program_ready = tpi_cpu_program_ready,
     .program = tpi_cpu_program,
-    .fold_fed = tpi_cpu_fold_fed,
+    .fold_of_program = tpi_cpu_fold_of_program,
 };

@@ -4,13 +4,13 @@
  * length whose states merge in order by a tree of fixed shape: the bits depend on shapes alone, and rounding errors
  * stay small.
  *
- * A fold may be fed by a block program (device/program.h): then each stretch of elements is made right before the
+ * A fold may be fed by a block program (device/block_program.h): then each stretch of elements is made right before the
  * kernel reads it. */
 #include "base/scratch.h"
 #include "base/threads.h"
 #include "device/cpu/axes.h"
 #include "device/cpu/cpu.h"
-#include "device/cpu/program.h"
+#include "device/cpu/block_program.h"
 #include "device/launch.h"
 #include <stddef.h>
 #include <stdlib.h>
@@ -79,8 +79,8 @@ static size_t scratch_bytes(fold_job *job) {
     return job->fed_bytes + job->x_bytes + (size_t)(states + job->op->nout) * job->column_bytes;
 }
 
-static fold_scratch lay_out(const fold_job *job, char *room) {
-    fold_scratch s = {.fed = job->feed ? (fed_scratch *)(void *)room : NULL, .x = room + job->fed_bytes};
+static fold_scratch lay_out(const fold_job *job, char *scratch) {
+    fold_scratch s = {.fed = job->feed ? (fed_scratch *)(void *)scratch : NULL, .x = scratch + job->fed_bytes};
     char *at = s.x + job->x_bytes;
     for (int v = 0; v < job->op->nstate && job->pieces == 1; v++, at += job->column_bytes) s.state[v] = at;
     for (int k = 0; k < job->op->nout; k++, at += job->column_bytes) s.out[k] = at;
@@ -212,7 +212,7 @@ static void fold_outer(const fold_job *job, const tpi_columns *c, int64_t from, 
     int64_t stride = job->kept.x[0], along = walk.ndim ? walk.stride[0] : 0, length = walk.ndim ? walk.shape[0] : 1;
     int64_t size = tpi_dtype_bytes[job->type];
     bool direct = job->x->dtype == job->type && stride == size,
-         from_memory = job->x->numel * size >= tpi_stream_bytes();
+         from_memory = job->x->numel * size >= tpi_nontemporal_bytes();
     for (int64_t i = from, n; i < to; i += n) {
         const char *x = c->x + tpi_walk_offset(&walk, i);
         n = walk.ndim ? length - i % length : 1; /* rows as far apart from each other */
@@ -269,20 +269,23 @@ static void fold_chunk(int64_t chunk, void *context) {
     int64_t first = chunk * job->per_chunk,
             end = first + job->per_chunk < job->units ? first + job->per_chunk : job->units;
     _Alignas(64) char stack[TPI_SCRATCH_STACK];
-    char *room = tpi_scratch_acquire(&job->scratch, stack);
-    fold_scratch s = lay_out(job, room);
+    char *scratch = tpi_scratch_acquire(&job->scratch, stack);
+    fold_scratch s = lay_out(job, scratch);
     if (s.fed) {
         tpi_program_begin(job->feed, &s.fed->program);
         s.fed->registers.nops = 0;
     }
-    for (int64_t unit = first, whole; unit<end; unit += whole> 1 ? whole : 1) {
-        whole = whole_pieces(job, unit, end);
-        if (whole > 1)
+    for (int64_t unit = first; unit < end;) {
+        const int64_t whole = whole_pieces(job, unit, end);
+        if (whole > 1) {
             fold_pieces(job, unit, whole);
-        else
+            unit += whole;
+        } else {
             fold_unit(job, unit, &s);
+            unit++;
+        }
     }
-    tpi_scratch_release(&job->scratch, room);
+    tpi_scratch_release(&job->scratch, scratch);
     if (job->pieces == 1 || job->joined == 1) return;
     tpi_columns c = tpi_columns_at(&job->kept, job->x, job->op->nout, job->outs, job->width, first / job->pieces);
     merge_pieces(job, &c, first % job->pieces, end - first, 1);
@@ -295,9 +298,9 @@ static void merge_block(int64_t block, void *context) {
     char *state[TPI_STATES];
     tpi_states_of(&job->states, &c, 0, state);
     _Alignas(64) char stack[TPI_SCRATCH_STACK];
-    char *room = tpi_scratch_acquire(&job->scratch, stack);
-    finish(job, &c, state, lay_out(job, room).out);
-    tpi_scratch_release(&job->scratch, room);
+    char *scratch = tpi_scratch_acquire(&job->scratch, stack);
+    finish(job, &c, state, lay_out(job, scratch).out);
+    tpi_scratch_release(&job->scratch, scratch);
 }
 
 static void choose_cut(fold_job *job) {
@@ -324,7 +327,7 @@ static void choose_cut(fold_job *job) {
     job->joined = within_a_column && (job->per_chunk & (job->per_chunk - 1)) == 0 ? job->per_chunk : 1;
 }
 
-static bool take_axes(fold_job *job, const bool *reduced) {
+static bool select_axes(fold_job *job, const bool *reduced) {
     tpi_axes_select(&job->kept, job->x, job->op->nout, job->outs, reduced, false, false);
     tpi_axes_select(&job->reduced, job->x, 0, job->outs, reduced, true, job->op->uses_index);
     if (job->kept.total == 0) return false;
@@ -361,14 +364,14 @@ static bool run_fold(fold_job *job) {
     return ok;
 }
 
-bool tpi_cpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
-                      tpi_ctype compute, const tpi_param *params, const tpi_fold_prologue *feed) {
+bool tpi_cpu_fold_of_program(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
+                             tpi_ctype compute, const tpi_param *params, const tpi_fold_prologue *feed) {
     fold_job job = {.op = op, .params = params, .x = x, .outs = outs, .type = tpi_ctype_dtype(compute)};
     job.kernel = op->fn[tpi_cpu_isa] ? &op->fn[tpi_cpu_isa][compute] : NULL;
     if (!job.kernel || !job.kernel->start)
         return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(job.type));
     job.states = tpi_states_for(op->nstate, op->state_type, compute);
-    if (!take_axes(&job, reduced)) return true;
+    if (!select_axes(&job, reduced)) return true;
     tpi_program_job program;
     job.together = feed && x->numel ? stretch_of(&job) : 0;
     if (job.together) {
@@ -386,5 +389,5 @@ bool tpi_cpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *
 
 bool tpi_cpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute,
                   const tpi_param *params) {
-    return tpi_cpu_fold_fed(op, outs, x, reduced, compute, params, NULL);
+    return tpi_cpu_fold_of_program(op, outs, x, reduced, compute, params, NULL);
 }

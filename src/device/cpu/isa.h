@@ -3,7 +3,7 @@
  * that the compiler vectorises. Why not target_clones: this works the same with gcc and clang, under sanitizers and
  * without ifuncs.
  *
- *   in rows.isa.c:   void TPI_ISA(tpi_softmax_rows)(...) { ... }
+ *   in NAME.isa.c:   void TPI_ISA(tpi_softmax_rows)(...) { ... }
  *   in a header:     TPI_ISA_DECLARE(void, tpi_softmax_rows, (int64_t n, const float *x, float *out));
  *   in a caller:     TPI_ISA_PICK(tpi_softmax_rows)(n, x, out);
  */

@@ -145,7 +145,7 @@ static void map_chunk(int64_t chunk, void *context) {
         for (int k = 1; k < job->nargs; k++) arg[k] = input_block(job, &s, k, at, n, run, data);
         run_block(job, n, arg);
         if (job->stream)
-            TPI_ISA_PICK(tpi_stream)(n * job->size[0], arg[0], p->data[0] + at * job->size[0]);
+            TPI_ISA_PICK(tpi_nontemporal_copy)(n * job->size[0], arg[0], p->data[0] + at * job->size[0]);
         else if (!direct && n <= run)
             tpi_store_run(n, arg[0], job->type[0], data[0], stride, p->dtype[0]);
         else if (!direct)
@@ -153,7 +153,7 @@ static void map_chunk(int64_t chunk, void *context) {
                            p->dtype[0]);
         at += n;
     }
-    if (job->stream) TPI_ISA_PICK(tpi_stream_end)();
+    if (job->stream) TPI_ISA_PICK(tpi_nontemporal_end)();
     tpi_scratch_release(&job->scratch, s.block);
 }
 
@@ -202,6 +202,21 @@ static tpi_block_fn narrow_kernel(const map_job *job, const tpi_map_op *op, tpi_
     return table[*constant * TPI_NARROWS + narrow];
 }
 
+/* The kernel of two operands that takes one of them, number `single`, as one element for a whole row; the other must be
+ * of the type to compute in. NULL: there is none. */
+static tpi_block_fn single_element_kernel(const map_job *job, const tpi_map_op *op, tpi_ctype compute, int single) {
+    enum { RESULT_AND_TWO_OPERANDS = 3 };
+    const tpi_block_fn *table = op->narrow[tpi_cpu_isa];
+    if (!table || job->nargs != RESULT_AND_TWO_OPERANDS || !narrow_allowed(job, op, compute)) return NULL;
+    const int other = single == 1 ? 2 : 1;
+    if (job->type[other] != tpi_ctype_dtype(compute)) return NULL;
+    switch (compute) {
+    case TPI_F32: return table[single * TPI_NARROWS + TPI_NARROW_F32];
+    case TPI_F64: return table[single * TPI_NARROWS + TPI_NARROW_F64];
+    default: return NULL;
+    }
+}
+
 /* Whether the kernel can take rows where they are. One input may be a single element for each row, if there is a kernel
  * for that, which then becomes the job's. */
 static void study_rows(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
@@ -215,11 +230,8 @@ static void study_rows(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
         single = k;
     }
     if (single) {
-        const tpi_block_fn *table = op->narrow[tpi_cpu_isa];
-        if (!table || (compute != TPI_F32 && compute != TPI_F64) || job->nargs < 3 || !narrow_allowed(job, op, compute))
-            return;
-        const tpi_block_fn fn = table[single * TPI_NARROWS + (compute == TPI_F32 ? TPI_NARROW_F32 : TPI_NARROW_F64)];
-        if (!fn || job->type[3 - single] != tpi_ctype_dtype(compute)) return;
+        const tpi_block_fn fn = single_element_kernel(job, op, compute, single);
+        if (!fn) return;
         job->fn = fn;
     }
     job->rows = true;
@@ -250,7 +262,7 @@ static void study(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
         in_place |= k && p->data[k] == p->data[0];
         job->all_packed &= job->packed[k] || job->constant[k];
     }
-    job->stream = job->packed[0] && !in_place && !op->costly && p->numel * job->size[0] >= tpi_stream_bytes();
+    job->stream = job->packed[0] && !in_place && !op->costly && p->numel * job->size[0] >= tpi_nontemporal_bytes();
     job->block = TPI_BLOCK_BYTES / widest;
     if (job->block > 1024) job->block = 1024;
     if (job->all_packed && !constants && !job->stream) job->block = TPI_CHUNK;
@@ -279,7 +291,7 @@ static __attribute__((noinline)) bool map_small(const map_job *job) {
 
 /* Gathering such an input block by block reads a cache line per element; turning it over first, tile by tile, does not.
  */
-static bool is_turned(const tpi_plan *p, int k) {
+static bool is_transposed(const tpi_plan *p, int k) {
     int64_t size = tpi_dtype_bytes[p->dtype[k]];
     if (p->ndim < 2 || p->numel < TPI_WORTH_THREADS || p->shape[0] < 8 || llabs(p->stride[k][0]) <= size) return false;
     for (int d = 1; d < p->ndim; d++)
@@ -288,25 +300,25 @@ static bool is_turned(const tpi_plan *p, int k) {
 }
 
 /* Replaces operand k by a contiguous copy, which the caller frees. */
-static __attribute__((noinline)) bool turn_over(tpi_plan *p, int k, void **copy) {
+static __attribute__((noinline)) bool transpose_operand(tpi_plan *p, int k, void **copy) {
     int64_t size = tpi_dtype_bytes[p->dtype[k]];
     *copy = tpi_alloc((size_t)(p->numel * size));
     if (!*copy) return false;
-    tpi_plan turn = {.ndim = p->ndim,
-                     .nout = 1,
-                     .nargs = 2,
-                     .numel = p->numel,
-                     .data = {*copy, p->data[k]},
-                     .dtype = {p->dtype[k], p->dtype[k]}};
+    tpi_plan transpose = {.ndim = p->ndim,
+                          .nout = 1,
+                          .nargs = 2,
+                          .numel = p->numel,
+                          .data = {*copy, p->data[k]},
+                          .dtype = {p->dtype[k], p->dtype[k]}};
     for (int d = 0; d < p->ndim; d++) {
-        turn.shape[d] = p->shape[d];
-        turn.stride[0][d] = size;
-        turn.stride[1][d] = p->stride[k][d];
+        transpose.shape[d] = p->shape[d];
+        transpose.stride[0][d] = size;
+        transpose.stride[1][d] = p->stride[k][d];
         size *= p->shape[d];
     }
-    memcpy(p->stride[k], turn.stride[0], (size_t)p->ndim * sizeof(int64_t));
+    memcpy(p->stride[k], transpose.stride[0], (size_t)p->ndim * sizeof(int64_t));
     p->data[k] = *copy;
-    return tpi_cpu_copy((tp_device){TP_CPU, 0}, &turn);
+    return tpi_cpu_copy((tp_device){TP_CPU, 0}, &transpose);
 }
 
 static bool run_plan(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
@@ -338,7 +350,7 @@ bool tpi_cpu_map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_cty
     bool ok = true;
     for (int k = 1; k < job.nargs && ok; k++) {
         bytes[k] = (size_t)(plan->numel * tpi_dtype_bytes[plan->dtype[k]]);
-        if (is_turned(plan, k)) ok = turn_over(plan, k, &copies[k]);
+        if (is_transposed(plan, k)) ok = transpose_operand(plan, k, &copies[k]);
     }
     ok = ok && run_plan(&job, op, compute);
     for (int k = 1; k < job.nargs; k++)

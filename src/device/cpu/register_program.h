@@ -7,7 +7,7 @@
 #ifndef TPI_REGISTER_PROGRAM_H
 #define TPI_REGISTER_PROGRAM_H
 #include "device/cpu/isa.h"
-#include "device/program.h"
+#include "device/block_program.h"
 #include "tpi_registers.h"
 
 typedef struct tpi_register_op {

@@ -51,10 +51,10 @@ static size_t scratch_bytes(const scan_job *job) {
     return (size_t)(1 + job->op->nout + job->op->nstate) * SCRATCH_BLOCK;
 }
 
-static scan_scratch lay_out(const scan_job *job, char *room) {
-    scan_scratch s = {.x = room};
-    for (int k = 0; k < job->op->nout; k++) s.out[k] = room += SCRATCH_BLOCK;
-    for (int v = 0; v < job->op->nstate; v++) s.state[v] = room += SCRATCH_BLOCK;
+static scan_scratch lay_out(const scan_job *job, char *scratch) {
+    scan_scratch s = {.x = scratch};
+    for (int k = 0; k < job->op->nout; k++) s.out[k] = scratch += SCRATCH_BLOCK;
+    for (int v = 0; v < job->op->nstate; v++) s.state[v] = scratch += SCRATCH_BLOCK;
     return s;
 }
 
@@ -132,13 +132,13 @@ static void scan_chunk(int64_t chunk, void *context) {
     int64_t pieces = job->last - job->first, units = job->blocks * pieces;
     int64_t unit = chunk * job->per_chunk, end = unit + job->per_chunk < units ? unit + job->per_chunk : units;
     _Alignas(64) char stack[TPI_SCRATCH_STACK];
-    char *room = tpi_scratch_acquire(&job->scratch, stack);
-    scan_scratch s = lay_out(job, room);
+    char *scratch = tpi_scratch_acquire(&job->scratch, stack);
+    scan_scratch s = lay_out(job, scratch);
     for (; unit < end; unit++) {
         int64_t piece = job->first + unit % pieces;
         if (!job->totals_only || piece < job->pieces - 1) scan_block(job, &s, unit / pieces, piece);
     }
-    tpi_scratch_release(&job->scratch, room);
+    tpi_scratch_release(&job->scratch, scratch);
 }
 
 /* Totals of the group's single pieces become totals of all pieces up to and including each. */
@@ -146,8 +146,8 @@ static void prefix_block(int64_t block, void *context) {
     const scan_job *job = context;
     tpi_columns c = columns_at(job, block);
     _Alignas(64) char stack[TPI_SCRATCH_STACK];
-    char *room = tpi_scratch_acquire(&job->scratch, stack), *now[TPI_STATES];
-    scan_scratch s = lay_out(job, room);
+    char *scratch = tpi_scratch_acquire(&job->scratch, stack), *now[TPI_STATES];
+    scan_scratch s = lay_out(job, scratch);
     char *const *sum = s.state;
     int64_t done = job->first ? job->first - 1 : 0; /* the last piece whose total is one of all before it */
     tpi_states_of(&job->states, &c, done, now);
@@ -157,7 +157,7 @@ static void prefix_block(int64_t block, void *context) {
         job->kernel->merge(c.count, sum, now, job->params);
         for (int v = 0; v < job->op->nstate; v++) memcpy(now[v], sum[v], (size_t)(c.count * job->states.size[v]));
     }
-    tpi_scratch_release(&job->scratch, room);
+    tpi_scratch_release(&job->scratch, scratch);
 }
 
 static void choose_cut(scan_job *job) {

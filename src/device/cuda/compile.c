@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "device/cuda/api.h"
+#include "device/cuda/driver_api.h"
 #include "base/signals.h"
 
 typedef struct compiler {

@@ -4,7 +4,7 @@
  * the work. */
 #include <pthread.h>
 #include <string.h>
-#include "device/cuda/plans.h"
+#include "device/cuda/plan_cache.h"
 
 /* ---- The library: numbers and layouts as its documentation gives them ---- */
 enum {
@@ -261,10 +261,10 @@ static plan *plan_of(int index, const tpi_gpu_gemm *g) {
     device[index].plans.key_bytes = sizeof(key);
     device[index].plans.drop = drop;
     key k = key_of(g);
-    void **place = tpi_plans_slot(&device[index].plans, &k);
-    if (!place || *place) return place ? *place : NULL;
+    void **slot = tpi_plans_slot(&device[index].plans, &k);
+    if (!slot || *slot) return slot ? *slot : NULL;
     plan *p = tpi_new0(sizeof *p);
-    *place = p;
+    *slot = p;
     if (!p) return NULL;
     p->key = k;
     p->served = make_descriptors(p, g) && choose(device[index].handle, p);

@@ -1,7 +1,7 @@
 /* The GPU driver's table (gpu/driver.h) filled by CUDA's driver interface, or HIP's: memory, copies, streams, events,
  * programs, graphs. */
 #include <string.h>
-#include "device/cuda/api.h"
+#include "device/cuda/driver_api.h"
 
 /* Calls that a capture forbids although they are no part of it (allocating, loading, asking for an event) are made in
  * the relaxed mode; both halves swap. */
@@ -19,10 +19,10 @@ static void *alloc(int index, size_t bytes) {
     return tpi_cuda_check(error, "alloc") ? block : NULL;
 }
 
-static void release_by(int (*give_back)(void *block), int index, void *block) {
+static void release_by(int (*free_block)(void *block), int index, void *block) {
     bool fine = tp_ok();
     if (tpi_cuda_use(index))
-        give_back(block);
+        free_block(block);
     else if (fine)
         tp_error_clear(); /* a forked child lets go of what its parent owns */
 }

@@ -41,10 +41,10 @@ static struct {
     int (*desc_free)(void *desc);
     int (*desc_finish)(void *desc);
     int (*desc_set)(void *desc, int attribute, int type, int64_t n, const void *values);
-    int (*desc_get)(void *desc, int attribute, int type, int64_t room, int64_t *n, void *values);
+    int (*desc_get)(void *desc, int attribute, int type, int64_t capacity, int64_t *n, void *values);
     int (*execute)(void *handle, void *plan, void *variant);
     const char *(*status_text)(int status);
-    void (*last_error)(char *text, size_t room);
+    void (*last_error)(char *text, size_t capacity);
     size_t (*version)(void);
     void *handle[TPI_MAX_GPUS];
 } dnn;

@@ -2,7 +2,7 @@
  * which the library proposes engines; one of them becomes a plan. Numbers are the library's documented ones. */
 #ifndef TPI_CUDNN_H
 #define TPI_CUDNN_H
-#include "device/cuda/plans.h"
+#include "device/cuda/plan_cache.h"
 
 enum { /* what descriptors are of */
        DNN_POINTWISE = 0,

@@ -295,9 +295,9 @@ static tpi_served attention_locked(int index, tpi_gpu_stream *stream, const tpi_
     key k = key_of(a);
     plans[index].key_bytes = sizeof k;
     plans[index].drop = tpi_dnn_plan_free;
-    void **place = tpi_plans_slot(&plans[index], &k);
-    if (place && !*place) *place = make_plan(index, &k);
-    const tpi_dnn_plan *p = place ? *place : NULL;
+    void **slot = tpi_plans_slot(&plans[index], &k);
+    if (slot && !*slot) *slot = make_plan(index, &k);
+    const tpi_dnn_plan *p = slot ? *slot : NULL;
     if (!p) return TPI_FAILED;
     if (!p->plan) return TPI_DECLINED;
     float scale = (float)a->scale, masked = -FLT_MAX;

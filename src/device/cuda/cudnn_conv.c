@@ -115,9 +115,9 @@ static tpi_served conv_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_c
     plans[index].key_bytes = sizeof k;
     plans[index].drop = tpi_dnn_plan_free;
     tpi_dnn_call call = {.n = 3, .id = {ID_X, ID_W, ID_Y}, .pointer = {(void *)c->x, (void *)c->w, (void *)c->y}};
-    void **place = tpi_plans_slot(&plans[index], &k);
-    if (place && !*place) *place = make_plan(index, stream, &k, &call);
-    const tpi_dnn_plan *p = place ? *place : NULL;
+    void **slot = tpi_plans_slot(&plans[index], &k);
+    if (slot && !*slot) *slot = make_plan(index, stream, &k, &call);
+    const tpi_dnn_plan *p = slot ? *slot : NULL;
     if (!p) return TPI_FAILED;
     return p->plan ? tpi_dnn_run(index, stream, p, &call) : TPI_DECLINED;
 }

@@ -1,8 +1,8 @@
-/* Fourier transforms of contiguous lines by cuFFT, or by hipFFT under its names. A length's plan is made once and kept;
- * its workspace comes from the caching allocator. */
+/* Fourier transforms of contiguous lines and blocks by cuFFT, or by hipFFT under its names. A shape's plan is made once
+ * and kept; its workspace comes from the caching allocator. */
 #include <pthread.h>
 #include <string.h>
-#include "device/cuda/plans.h"
+#include "device/cuda/plan_cache.h"
 
 enum {
     C2C = 0x29,
@@ -48,7 +48,7 @@ static bool open_library(bool hip) {
 
 /* ---- Plans ---- */
 typedef struct key {
-    int64_t n, lines, type;
+    int64_t shape[3], rank, woven, lines, type;
 } key;
 typedef struct plan {
     int handle;
@@ -66,9 +66,10 @@ static void drop(void *plan_) {
 static plan *make_plan(const key *k) {
     plan *p = tpi_new0(sizeof *p);
     if (!p || fft.create(&p->handle) != 0) return p;
-    long long n = k->n;
-    p->served = fft.own_workspace(p->handle, 0) == 0 &&
-                fft.make(p->handle, 1, &n, NULL, 1, 0, NULL, 1, 0, (int)k->type, k->lines, &p->workspace) == 0;
+    long long n[3] = {k->shape[0], k->shape[1], k->shape[2]}, lines = k->lines;
+    long long *shape = k->woven ? n : NULL; /* NULL: blocks lie one behind the other, and the rest is not read */
+    p->served = fft.own_workspace(p->handle, 0) == 0 && fft.make(p->handle, (int)k->rank, n, shape, lines, 1, shape,
+                                                                 lines, 1, (int)k->type, lines, &p->workspace) == 0;
     if (!p->served) fft.destroy(p->handle);
     return p;
 }
@@ -88,12 +89,17 @@ static tpi_served transform_locked(int index, tpi_gpu_stream *stream, const tpi_
     }
     if (!fft.there) return TPI_DECLINED;
     static const int types[] = {[TPI_FFT_C2C] = C2C, [TPI_FFT_R2C] = R2C, [TPI_FFT_C2R] = C2R};
-    key k = {f->n, f->lines, types[f->kind] + (f->wide ? DOUBLE : 0)};
+    key k = {.rank = 1, .shape = {f->n}, .lines = f->lines, .type = types[f->kind] + (f->wide ? DOUBLE : 0)};
+    if (f->rank) {
+        k.rank = f->rank;
+        k.woven = f->woven;
+        memcpy(k.shape, f->shape, sizeof k.shape);
+    }
     plans[index].key_bytes = sizeof k;
     plans[index].drop = drop;
-    void **place = tpi_plans_slot(&plans[index], &k);
-    if (place && !*place) *place = make_plan(&k);
-    const plan *p = place ? *place : NULL;
+    void **slot = tpi_plans_slot(&plans[index], &k);
+    if (slot && !*slot) *slot = make_plan(&k);
+    const plan *p = slot ? *slot : NULL;
     if (!p) return TPI_FAILED;
     if (!p->served) return TPI_DECLINED;
     tp_device where = {TP_CUDA, (int16_t)index};
@@ -110,7 +116,7 @@ static tpi_served transform_locked(int index, tpi_gpu_stream *stream, const tpi_
 }
 
 tpi_served tpi_cufft_transform(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f) {
-    if (f->n < 1 || f->lines < 1) return TPI_DECLINED;
+    if ((!f->rank && f->n < 1) || f->lines < 1) return TPI_DECLINED;
     if (!tpi_cuda_use(index)) return TPI_FAILED;
     pthread_mutex_lock(&lock);
     tpi_served served = transform_locked(index, stream, f);

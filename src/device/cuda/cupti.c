@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 #include "base/memory.h"
-#include "device/cuda/api.h"
+#include "device/cuda/driver_api.h"
 #include "device/gpu/trace.h"
 
 enum { /* CUpti_ActivityKind */
@@ -78,9 +78,9 @@ static struct {
     int64_t offset; /* from CUPTI's clock to the monotonic one */
     bool pushed;
     found *found;
-    int64_t nfound, found_room;
+    int64_t nfound, found_capacity;
     owner *owners;
-    int64_t nowners, owners_room;
+    int64_t nowners, owners_capacity;
     int64_t lost;
 } cupti = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -88,9 +88,9 @@ static const int kinds[] = {EXTERNAL, DRIVER_CALL, RUNTIME_CALL, COPY, FILL, KER
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* ---- Records ---- */
-static void *room_for_one(void **list, int64_t n, int64_t *room, size_t each) {
-    if (n == *room) {
-        int64_t wanted = *room ? 2 * *room : 4096;
+static void *grow_by_one(void **list, int64_t n, int64_t *capacity, size_t each) {
+    if (n == *capacity) {
+        int64_t wanted = *capacity ? 2 * *capacity : 4096;
         bool fine = tp_ok();
         void *moved = tpi_realloc(*list, (size_t)wanted * each);
         if (!moved) {
@@ -99,13 +99,13 @@ static void *room_for_one(void **list, int64_t n, int64_t *room, size_t each) {
             return NULL;
         }
         *list = moved;
-        *room = wanted;
+        *capacity = wanted;
     }
     return (char *)*list + (size_t)n * each;
 }
 
 static void put_found(uint32_t correlation, tp_activity activity) {
-    found *at = room_for_one((void **)&cupti.found, cupti.nfound, &cupti.found_room, sizeof *at);
+    found *at = grow_by_one((void **)&cupti.found, cupti.nfound, &cupti.found_capacity, sizeof *at);
     if (!at) return;
     *at = (found){activity, correlation};
     cupti.nfound++;
@@ -146,7 +146,7 @@ static void read_record(const void *record) {
     } else if (kind == EXTERNAL) {
         const external_record *r = record;
         owner *at = r->external_kind == CUSTOM0
-                        ? room_for_one((void **)&cupti.owners, cupti.nowners, &cupti.owners_room, sizeof *at)
+                        ? grow_by_one((void **)&cupti.owners, cupti.nowners, &cupti.owners_capacity, sizeof *at)
                         : NULL;
         if (!at) return;
         *at = (owner){r->correlation, (int64_t)r->id - 1};
@@ -251,7 +251,7 @@ static int64_t event_of(uint32_t correlation) {
 /* C++ names as their source has them, where the C++ runtime is found; CUDA's libraries bring it along. NULL: as it is.
  * For free(). */
 static char *demangled(const char *name) {
-    static char *(*demangle)(const char *name, char *out, size_t *room, int *status);
+    static char *(*demangle)(const char *name, char *out, size_t *capacity, int *status);
     static bool looked;
     if (!looked) {
         looked = true;
@@ -293,7 +293,7 @@ void tpi_cupti_stop(tpi_gpu_trace *trace) {
     tpi_mfree(cupti.owners);
     cupti.found = NULL;
     cupti.owners = NULL;
-    cupti.nfound = cupti.found_room = cupti.nowners = cupti.owners_room = cupti.lost = 0;
+    cupti.nfound = cupti.found_capacity = cupti.nowners = cupti.owners_capacity = cupti.lost = 0;
     cupti.running = false;
     pthread_mutex_unlock(&cupti.lock);
 }

@@ -3,7 +3,7 @@
 #include <float.h>
 #include <pthread.h>
 #include <string.h>
-#include "device/cuda/api.h"
+#include "device/cuda/driver_api.h"
 
 enum { R_32F = 0, R_64F = 1, C_32F = 4, C_64F = 5 }; /* the library's types */
 

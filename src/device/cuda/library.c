@@ -8,7 +8,7 @@
 #include <string.h>
 #include <taper/gpu.h>
 #include "base/memory.h"
-#include "device/cuda/api.h"
+#include "device/cuda/driver_api.h"
 
 static char *packages; /* folders of Python packages, separated by colons */
 
@@ -86,7 +86,7 @@ bool tpi_cuda_symbols(void *library, const tpi_symbol *symbols, int n) {
     for (int i = 0; i < n; i++) {
         void *symbol = dlsym(library, symbols[i].name);
         if (!symbol) return false;
-        memcpy(symbols[i].place, &symbol, sizeof symbol);
+        memcpy(symbols[i].target, &symbol, sizeof symbol);
     }
     return true;
 }

@@ -3,7 +3,7 @@
  * one function serves them all. */
 #include <pthread.h>
 #include <string.h>
-#include "device/cuda/plans.h"
+#include "device/cuda/plan_cache.h"
 
 typedef struct found { /* what the library answers */
     int algorithm;
@@ -155,10 +155,10 @@ static bool choose(int index, tpi_gpu_stream *stream, plan *p, const tpi_gpu_con
 static plan *plan_of(int index, tpi_gpu_stream *stream, const key *k, const tpi_gpu_conv *c) {
     plans[index].key_bytes = sizeof *k;
     plans[index].drop = drop;
-    void **place = tpi_plans_slot(&plans[index], k);
-    if (!place || *place) return place ? *place : NULL;
+    void **slot = tpi_plans_slot(&plans[index], k);
+    if (!slot || *slot) return slot ? *slot : NULL;
     plan *p = tpi_new0(sizeof *p);
-    *place = p;
+    *slot = p;
     if (p) p->served = describe(p, k) && choose(index, stream, p, c);
     return p;
 }

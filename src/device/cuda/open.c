@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include "device/cuda/api.h"
+#include "device/cuda/driver_api.h"
 
 tpi_cuda_api tpi_cuda;
 
@@ -73,21 +73,21 @@ static void open_driver(bool hip) {
     static const char *const hip_names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
                                             "libamdhip64.so", NULL};
     char *why = state.why[hip];
-    enum { ROOM = sizeof state.why[0] };
+    enum { CAPACITY = sizeof state.why[0] };
     void *library = tpi_cuda_library(hip ? hip_names : cuda_names);
     if (!library) {
-        snprintf(why, ROOM, "%s was not found", hip ? "libamdhip64.so" : "libcuda.so.1");
+        snprintf(why, CAPACITY, "%s was not found", hip ? "libamdhip64.so" : "libcuda.so.1");
         return;
     }
     tpi_cuda_api api = {.hip = hip};
     if (!find_functions(&api, library, hip)) {
-        snprintf(why, ROOM, "the %s driver is too old: it lacks functions that Taper needs", hip ? "HIP" : "CUDA");
+        snprintf(why, CAPACITY, "the %s driver is too old: it lacks functions that Taper needs", hip ? "HIP" : "CUDA");
         return;
     }
     int error = api.init(0), n = 0;
     if (error == 0) error = api.device_count(&n);
     if (error != 0 || n == 0) {
-        snprintf(why, ROOM, "the %s driver reports %s (error %d)", hip ? "HIP" : "CUDA",
+        snprintf(why, CAPACITY, "the %s driver reports %s (error %d)", hip ? "HIP" : "CUDA",
                  error ? "that it cannot start" : "no device", error);
         return;
     }
@@ -123,7 +123,7 @@ static bool retain(int index) {
     return fine;
 }
 
-static bool turn_to(int index) {
+static bool make_current(int index) {
     if (state.forked)
         return tpi_refuse(TP_ERR_RUNTIME, "Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
                                           "multiprocessing, you must use the 'spawn' start method");
@@ -145,7 +145,9 @@ static bool still_at(int index) {
                         : tpi_cuda.context_get(&context) == 0 && context == tpi_cuda.context[index];
 }
 
-bool tpi_cuda_use(int index) { return __builtin_expect(here == index + 1 && still_at(index), 1) || turn_to(index); }
+bool tpi_cuda_use(int index) {
+    return __builtin_expect(here == index + 1 && still_at(index), 1) || make_current(index);
+}
 
 /* ---- Descriptions ---- */
 enum {
@@ -213,12 +215,12 @@ bool tpi_cuda_describe(int index, tpi_gpu_caps *caps) {
            TPI_CUDA(device_uuid, caps->uuid, tpi_cuda.device[index]) && describe_arch(index, caps);
 }
 
-bool tpi_cuda_version_text(char *text, size_t room) {
+bool tpi_cuda_version_text(char *text, size_t capacity) {
     int version = 0;
     if (!TPI_CUDA(driver_version, &version)) return false;
     if (tpi_cuda.hip)
-        snprintf(text, room, "HIP %d.%d", version / 10000000, version / 100000 % 100);
+        snprintf(text, capacity, "HIP %d.%d", version / 10000000, version / 100000 % 100);
     else
-        snprintf(text, room, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+        snprintf(text, capacity, "CUDA %d.%d", version / 1000, version % 1000 / 10);
     return true;
 }

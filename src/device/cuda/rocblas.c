@@ -1,6 +1,6 @@
 /* Matrix products on AMD's GPUs by rocBLAS. Bias and activation are not part of its products: those are declined. */
 #include <pthread.h>
-#include "device/cuda/api.h"
+#include "device/cuda/driver_api.h"
 
 enum { F16 = 150, F32 = 151, F64 = 152, C64 = 154, C128 = 155, BF16 = 168 }; /* the library's types */
 enum { PLAIN = 111, TRANSPOSED = 112, CONJUGATED = 113 };

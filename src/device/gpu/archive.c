@@ -23,18 +23,18 @@ static char wanted[16]; /* the dialect that was looked for: a process has one */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* ---- Finding and mapping ---- */
-static bool path_of(char *path, size_t room) {
+static bool path_of(char *path, size_t capacity) {
     const char *own = getenv("TAPER_KERNELS");
     Dl_info info;
     int n;
     if (own && *own)
-        n = snprintf(path, room, "%s/taper-kernels-%s.bin", own, wanted);
+        n = snprintf(path, capacity, "%s/taper-kernels-%s.bin", own, wanted);
     else if (dladdr((void *)&archive, &info) && info.dli_fname && strrchr(info.dli_fname, '/'))
-        n = snprintf(path, room, "%.*s/taper-kernels-%s.bin", (int)(strrchr(info.dli_fname, '/') - info.dli_fname),
+        n = snprintf(path, capacity, "%.*s/taper-kernels-%s.bin", (int)(strrchr(info.dli_fname, '/') - info.dli_fname),
                      info.dli_fname, wanted);
     else
         return false;
-    return n > 0 && (size_t)n < room;
+    return n > 0 && (size_t)n < capacity;
 }
 
 static const tpi_archive_arch *arch_at(uint32_t i) {

@@ -140,19 +140,19 @@ static uint32_t pack(const tpi_gpu_axes_call *c, int64_t *words) { /* axes_t of 
     return (uint32_t)((char *)at - (char *)words);
 }
 
-bool tpi_gpu_axes_launch(tpi_gpu_axes_call *c, bool takes_x, bool takes_outs, int64_t blocks, int64_t down) {
+bool tpi_gpu_axes_launch(tpi_gpu_axes_call *c, bool uses_x, bool uses_outs, int64_t blocks, int64_t down) {
     int64_t words[AXES_WORDS];
     uint32_t bytes = pack(c, words);
     tpi_param none[1] = {{0}};
     tpi_gpu_arg args[3 + TPI_GPU_FOLD_PROLOGUE_ARGS + TPI_AXES_OUTS];
     int n = 0, nparam = c->form.nparam;
-    c->form.feed = takes_x ? c->feed : NULL;
+    c->form.feed = uses_x ? c->feed : NULL;
     if (c->form.feed) {
         tpi_gpu_fold_prologue_settle(c->feed, c->form.vec, c->form.wide);
         n = tpi_gpu_fold_prologue_args(c->feed, args);
-    } else if (takes_x)
+    } else if (uses_x)
         args[n++] = TPI_GPU_PTR(c->x->data);
-    for (int k = 0; k < c->form.nout && takes_outs; k++) args[n++] = TPI_GPU_PTR(c->outs[k]->data);
+    for (int k = 0; k < c->form.nout && uses_outs; k++) args[n++] = TPI_GPU_PTR(c->outs[k]->data);
     args[n++] = TPI_GPU_PTR(c->states);
     args[n++] = (tpi_gpu_arg){TPI_GPU_VALUE, bytes, words};
     args[n++] = (tpi_gpu_arg){TPI_GPU_VALUE, (uint32_t)((size_t)(nparam ? nparam : 1) * sizeof(tpi_param)),

@@ -65,7 +65,7 @@ void tpi_gpu_axes_end(tpi_gpu_axes_call *c); /* frees the states */
 void tpi_gpu_axes_cut(tpi_gpu_axes_call *c, int64_t blocks, int64_t step);
 bool tpi_gpu_axes_states(tpi_gpu_axes_call *c, int64_t states); /* memory for so many states */
 /* Launches the kernel that the form names, with x and the results, one of them, or neither, then the states. */
-bool tpi_gpu_axes_launch(tpi_gpu_axes_call *c, bool takes_x, bool takes_outs, int64_t blocks, int64_t down);
+bool tpi_gpu_axes_launch(tpi_gpu_axes_call *c, bool uses_x, bool uses_outs, int64_t blocks, int64_t down);
 
 /* Elements that 16 bytes hold, where runs along `along` start on multiples of 16 bytes (whole_runs: and end there);
  * else 1. */

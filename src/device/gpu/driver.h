@@ -1,6 +1,6 @@
-/* What a GPU's driver gives: one table of functions that cuda/, hip/ (the same file under other names) and opencl/
- * fill. All that is made of it, the caching allocator, streams per thread, programs and their cache, the kernels of the
- * tables and the natives, is in gpu/ and knows no vendor.
+/* What a GPU's driver gives: one table of functions that cuda/ (for HIP too, under its names), opencl/ and
+ * meta/ fill. All that is made of it, the caching allocator, streams per thread, programs and their cache, the kernels
+ * of the tables and the natives, is in gpu/ and knows no vendor.
  *
  * Addresses. Blocks of device memory are char pointers that can be added to, never read on the host. CUDA's and HIP's
  * are the machine's own; OpenCL's are numbers from a reserved part of the address space, and its launch looks up the
@@ -104,11 +104,15 @@ typedef struct tpi_gpu_attention {
 } tpi_gpu_attention;
 
 /* Fourier transforms of lines that lie one behind the other. n: of the real or the longer side; the half of a spectrum
- * has n / 2 + 1. */
+ * has n / 2 + 1. rank > 0: C2C over up to three dims at once, of `lines` blocks of that shape; `woven`: the blocks'
+ * first elements come first, then their second ones, ... */
 typedef struct tpi_gpu_fft {
     enum { TPI_FFT_C2C, TPI_FFT_R2C, TPI_FFT_C2R } kind;
     bool wide;    /* doubles */
     bool forward; /* of C2C: exp(-i...) */
+    int rank;
+    bool woven;
+    int64_t shape[3];
     int64_t n, lines;
     const void *x; /* C2R may write over it */
     void *y;
@@ -154,7 +158,7 @@ typedef struct tpi_gpu_driver {
     int (*count)(void);           /* opened on first use; 0 where there is no library or no device, never an error */
     const char *(*missing)(void); /* why count() is 0: "libcuda.so.1 was not found", for messages */
     bool (*describe)(int index, tpi_gpu_caps *caps);
-    bool (*version_text)(char *text, size_t room); /* "CUDA 13.0, driver 580.159" */
+    bool (*version_text)(char *text, size_t capacity); /* "CUDA 13.0, driver 580.159" */
 
     /* Memory as the driver gives it: slow, kept by gpu/memory.c. alloc: NULL without an error when there is no more. */
     void *(*alloc)(int index, size_t bytes);
@@ -252,7 +256,7 @@ bool tpi_gpu_pool_begin(tp_device device, uint64_t pool, tpi_gpu_stream *stream)
 void tpi_gpu_pool_end(tp_device device, uint64_t pool);
 void tpi_gpu_pool_release(tp_device device, uint64_t pool);
 
-/* ---- gpu/graph.c ---- */
+/* ---- gpu/driver_graph.c ---- */
 /* Where kernels of a graph under capture on the current stream read the default generator's seed and how many groups of
  * four its stream has moved since then: two uint64_t on the device, written before each replay. NULL: nothing is being
  * captured. */

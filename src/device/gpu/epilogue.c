@@ -1,6 +1,7 @@
 /* Epilogues and prologues on GPUs (device/epilogue.h): which a kernel can run, and their text. A program's op_element()
- * (fused.c) is called for elements that are still in registers; its other operands are read, and its results written,
- * as many at a time as the kernel moves of its own. Operands lie as the kernel's tensor does, or are one element.
+ * (block_program.c) is called for elements that are still in registers; its other operands are read, and its results
+ * written, as many at a time as the kernel moves of its own. Operands lie as the kernel's tensor does, or are one
+ * element.
  *
  * Both may stand in one kernel. So a prologue's words that begin with op_ begin with pre_op_, its pieces are ppiece_N
  * and its arguments qN, where an epilogue has epiece_N and eN. */

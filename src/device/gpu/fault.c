@@ -12,7 +12,7 @@
 typedef struct word { /* as kernels/fault.h has it */
     int64_t set, op, index, size;
 } word;
-enum { ROOM = 64 }; /* bytes of a word, so that devices do not share lines */
+enum { WORD_BYTES = 64 }; /* bytes of a word, so that devices do not share lines */
 
 static _Atomic(char *) words[2][TPI_MAX_GPUS];
 static atomic_bool armed[2][TPI_MAX_GPUS]; /* kernels may have written; of drivers without `mapped` */
@@ -21,11 +21,12 @@ static word none;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static char *new_word(const tpi_gpu_driver *driver, int index) {
-    char *made = driver->mapped ? driver->host_alloc(ROOM) : driver->alloc(index, ROOM);
-    if (!made) return tpi_fail(TP_ERR_MEMORY, "out of memory: could not get %d bytes for a device's fault word", ROOM);
+    char *made = driver->mapped ? driver->host_alloc(WORD_BYTES) : driver->alloc(index, WORD_BYTES);
+    if (!made)
+        return tpi_fail(TP_ERR_MEMORY, "out of memory: could not get %d bytes for a device's fault word", WORD_BYTES);
     if (driver->mapped)
-        memset(made, 0, ROOM);
-    else if (!driver->set(index, NULL, made, 0, ROOM) || !driver->stream_sync(index, NULL))
+        memset(made, 0, WORD_BYTES);
+    else if (!driver->set(index, NULL, made, 0, WORD_BYTES) || !driver->stream_sync(index, NULL))
         return NULL;
     return made;
 }
@@ -47,7 +48,7 @@ void *tpi_gpu_fault_word(tp_device device) {
 }
 
 /* The word's contents, if they say something; it is empty then. */
-static bool take_mapped(char *at, word *out) {
+static bool read_mapped(char *at, word *out) {
     volatile word *w = (volatile word *)at;
     if (!w->set) return false;
     atomic_thread_fence(memory_order_acquire);
@@ -63,7 +64,7 @@ static bool fetch(const tpi_gpu_driver *driver, tp_device device, char *at, word
         atomic_store(mark, false); /* else what it may still have to say is on another stream */
     tpi_gpu_stream *stream = tpi_gpu_stream_of(device);
     if (!driver->copy(device.index, stream, out, at, sizeof *out, TPI_GPU_TO_HOST) || !out->set) return false;
-    return driver->set(device.index, stream, at, 0, ROOM);
+    return driver->set(device.index, stream, at, 0, WORD_BYTES);
 }
 
 /* What users call the operator: without its form, and without what it does for the one that they call. */
@@ -92,19 +93,19 @@ bool tpi_gpu_fault_check(tp_device device) {
     if (!at) return true;
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
     word w;
-    if (!(driver->mapped ? take_mapped(at, &w) : fetch(driver, device, at, &w))) return tp_ok();
+    if (!(driver->mapped ? read_mapped(at, &w) : fetch(driver, device, at, &w))) return tp_ok();
     const char *waiting = tpi_op_now, *name = (const char *)(intptr_t)w.op;
     if (!name) name = "a kernel";
     tpi_op_now = NULL; /* the message is not about the call that waits */
-    const char *what = other_fault(w.size), *place = device.type == TP_XPU ? "xpu" : "cuda";
+    const char *what = other_fault(w.size), *device_name = device.type == TP_XPU ? "xpu" : "cuda";
     if (what)
         tpi_fail(TP_ERR_RUNTIME, "%.*s: %s was met on %s:%d after the call had returned", length_of(name), name, what,
-                 place, device.index);
+                 device_name, device.index);
     else
         tpi_fail(TP_ERR_INDEX,
                  "%.*s: index %lld is out of bounds for a dimension with size %lld; it was met on %s:%d after the call "
                  "had returned",
-                 length_of(name), name, (long long)w.index, (long long)w.size, place, device.index);
+                 length_of(name), name, (long long)w.index, (long long)w.size, device_name, device.index);
     tpi_op_now = waiting;
     return false;
 }

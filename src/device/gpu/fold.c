@@ -78,7 +78,7 @@ static tp_tensor *regular(tp_tensor *x, const bool *reduced) {
     return NULL;
 }
 
-static void take_axes(tpi_gpu_axes_call *c, const tpi_fold_op *op, const bool *reduced) {
+static void select_axes(tpi_gpu_axes_call *c, const tpi_fold_op *op, const bool *reduced) {
     tpi_axes_select(&c->kept, c->x, op->nout, c->outs, reduced, false, false);
     tpi_axes_select(&c->reduced, c->x, 0, c->outs, reduced, true, op->uses_index);
 }
@@ -100,7 +100,7 @@ bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, c
     tpi_gpu_axes_call c = tpi_gpu_axes_call_of(op, op->name, op->nstate, x, outs, params);
     const char *source = tpi_gpu_axes_functions(op->source, op->name, compute);
     if (!source) return false;
-    take_axes(&c, op, reduced);
+    select_axes(&c, op, reduced);
     if (c.kept.total == 0) return true;
     if (!has_many_dims(&c)) return run(&c, op, compute, source);
     tp_tensor *y = regular(x, reduced);
@@ -123,14 +123,14 @@ static bool fold_after_program(const tpi_fold_op *op, tp_tensor *const *outs, tp
     return ok;
 }
 
-bool tpi_gpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
-                      tpi_ctype compute, const tpi_param *params, const tpi_fold_prologue *feed) {
+bool tpi_gpu_fold_of_program(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
+                             tpi_ctype compute, const tpi_param *params, const tpi_fold_prologue *feed) {
     tpi_gpu_fold_prologue fed = {.feed = NULL};
     tpi_gpu_axes_call c = tpi_gpu_axes_call_of(op, op->name, op->nstate, x, outs, params);
     c.feed = &fed;
     const char *source = tpi_gpu_axes_functions(op->source, op->name, compute);
     if (!source) return false;
-    take_axes(&c, op, reduced);
+    select_axes(&c, op, reduced);
     if (x->numel == 0 || has_many_dims(&c) || !tpi_gpu_fold_prologue_begin(&fed, feed))
         return fold_after_program(op, outs, x, reduced, compute, params, feed);
     return run(&c, op, compute, source);

@@ -1,4 +1,4 @@
-/* Folds whose elements a program makes (device/program.h), on GPUs. The kernels of kernels/fold.h read x through
+/* Folds whose elements a program makes (device/block_program.h), on GPUs. The kernels of kernels/fold.h read x through
  *
  *     FED_ARGUMENTS     in the place of x's own argument
  *     fed_pack(at)      VEC neighbours of x from element `at` on, as a pack_t
@@ -8,7 +8,7 @@
 #ifndef TPI_GPU_FOLD_PROLOGUE_H
 #define TPI_GPU_FOLD_PROLOGUE_H
 #include "device/gpu/driver.h"
-#include "device/program.h"
+#include "device/block_program.h"
 
 typedef enum tpi_gpu_fold_prologue_way {
     TPI_FEED_PIECES, /* lies as x does, and VEC elements can be moved at a time */

@@ -3,7 +3,7 @@
 #include "device/gpu/gpu.h"
 #include <pthread.h>
 #include <taper/gpu.h>
-#include "device/program.h"
+#include "device/block_program.h"
 
 static const tpi_gpu_driver *driver_at(tp_device device) { return tpi_gpu_driver_of((tp_device_type)device.type); }
 
@@ -45,7 +45,7 @@ static const tpi_device_ops common = {
     .synchronize = synchronize,
     .map = tpi_gpu_map,
     .fold = tpi_gpu_fold,
-    .fold_fed = tpi_gpu_fold_fed,
+    .fold_of_program = tpi_gpu_fold_of_program,
     .scan = tpi_gpu_scan,
     .copy = tpi_gpu_copy,
     .fill = tpi_gpu_fill,

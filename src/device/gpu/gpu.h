@@ -26,8 +26,8 @@ bool tpi_gpu_fill(tp_device device, tpi_plan *plan, const tp_scalar *value);
 bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute,
                   const tpi_param *params); /* fold.c */
 struct tpi_fold_prologue;
-bool tpi_gpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
-                      tpi_ctype compute, const tpi_param *params, const struct tpi_fold_prologue *feed);
+bool tpi_gpu_fold_of_program(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
+                             tpi_ctype compute, const tpi_param *params, const struct tpi_fold_prologue *feed);
 bool tpi_gpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute,
                   const tpi_param *params); /* scan.c */
 void *tpi_gpu_alloc_told(tp_device device,

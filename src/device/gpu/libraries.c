@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <taper/gpu.h>
-#include "device/cuda/api.h"
+#include "device/cuda/driver_api.h"
 
 typedef enum form {
     SILENT,
@@ -125,18 +125,18 @@ static const struct known {
     {"OpenCL", "CLBlast", "matrix products", "Taper's own tiled product", {"libclblast.so.1"}, NULL, SILENT, 0, 0}};
 enum { KNOWN = sizeof known / sizeof *known };
 
-static void tell_version(const struct known *k, void *library, char *text, size_t room) {
+static void tell_version(const struct known *k, void *library, char *text, size_t capacity) {
     void *symbol = k->version ? dlsym(library, k->version) : NULL;
     if (!symbol) return;
     int a = 0, b = 0;
     size_t x = 0, y = 0, z = 0;
     if (k->form == NUMBER) x = ((size_t(*)(void))symbol)();
     if (k->form == NUMBER_OUT && ((int (*)(int *))symbol)(&a) == 0) x = (size_t)a;
-    if (k->form == PAIR_OUT && ((int (*)(int *, int *))symbol)(&a, &b) == 0) snprintf(text, room, "%d.%d", a, b);
+    if (k->form == PAIR_OUT && ((int (*)(int *, int *))symbol)(&a, &b) == 0) snprintf(text, capacity, "%d.%d", a, b);
     if (k->form == TRIPLE_OUT && ((int (*)(size_t *, size_t *, size_t *))symbol)(&x, &y, &z) == 0)
-        snprintf(text, room, "%zu.%zu.%zu", x, y, z);
+        snprintf(text, capacity, "%zu.%zu.%zu", x, y, z);
     if (k->major && x)
-        snprintf(text, room, "%zu.%zu.%zu", x / (size_t)k->major, x % (size_t)k->major / (size_t)k->minor,
+        snprintf(text, capacity, "%zu.%zu.%zu", x / (size_t)k->major, x % (size_t)k->major / (size_t)k->minor,
                  x % (size_t)k->minor);
 }
 

@@ -44,7 +44,8 @@ typedef struct tpi_gpu_map_call {
 } tpi_gpu_map_call;
 bool tpi_gpu_run_map(tp_device device, tpi_gpu_map_call *call, tpi_plan *plan);
 
-/* fused.c: what a program's op_element() takes by value, parameters of its steps and numbers among their inputs. */
+/* block_program.c: what a program's op_element() takes by value, parameters of its steps and numbers among their
+ * inputs. */
 struct tpi_program;
 int tpi_gpu_program_numbers(const struct tpi_program *p);
 void tpi_gpu_fill_params(const struct tpi_program *p, tpi_param *to);

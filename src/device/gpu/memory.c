@@ -38,7 +38,7 @@ TPI_THREAD_LOCAL const char *tpi_gpu_owner;
 static tpi_gpu_memory cuda_memory[TPI_MAX_GPUS], xpu_memory[TPI_MAX_GPUS];
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static tpi_gpu_memory *place_of(tp_device device) {
+static tpi_gpu_memory *memory_of(tp_device device) {
     if (device.index < 0 || device.index >= TPI_MAX_GPUS) return NULL;
     return device.type == TP_CUDA  ? &cuda_memory[device.index]
            : device.type == TP_XPU ? &xpu_memory[device.index]
@@ -46,7 +46,7 @@ static tpi_gpu_memory *place_of(tp_device device) {
 }
 
 bool tpi_gpu_memory_started(tp_device device) {
-    tpi_gpu_memory *m = place_of(device);
+    tpi_gpu_memory *m = memory_of(device);
     return m && __atomic_load_n(&m->started, __ATOMIC_ACQUIRE);
 }
 
@@ -65,7 +65,7 @@ static tpi_gpu_memory *start(tp_device device, tpi_gpu_memory *m) {
 }
 
 tpi_gpu_memory *tpi_gpu_memory_of(tp_device device) {
-    tpi_gpu_memory *m = place_of(device);
+    tpi_gpu_memory *m = memory_of(device);
     if (!m)
         return tpi_fail(TP_ERR_VALUE,
                         "argument 'device': expected a GPU with an index from 0 to %d, got type %d index %d",
@@ -92,43 +92,43 @@ static inline void count_piece(tp_gpu_counter *number, tp_gpu_counter *bytes, co
 
 /* ---- Pieces by address ---- */
 static inline size_t slot_of(const tpi_gpu_memory *m, const void *address) {
-    return (size_t)(((uintptr_t)address >> 9) * 0x9E3779B97F4A7C15ull >> 20) & (m->map_room - 1);
+    return (size_t)(((uintptr_t)address >> 9) * 0x9E3779B97F4A7C15ull >> 20) & (m->map_capacity - 1);
 }
 
 static bool map_grow(tpi_gpu_memory *m) {
-    size_t room = m->map_room ? 2 * m->map_room : 1024, old_room = m->map_room;
-    tpi_gpu_piece **before = m->map, **map = tpi_new0(room * sizeof *map);
+    size_t capacity = m->map_capacity ? 2 * m->map_capacity : 1024, old_capacity = m->map_capacity;
+    tpi_gpu_piece **before = m->map, **map = tpi_new0(capacity * sizeof *map);
     if (!map) return false;
     m->map = map;
-    m->map_room = room;
-    for (size_t i = 0; i < old_room; i++) {
+    m->map_capacity = capacity;
+    for (size_t i = 0; i < old_capacity; i++) {
         if (!before[i]) continue;
         size_t s = slot_of(m, before[i]->address);
-        while (map[s]) s = (s + 1) & (room - 1);
+        while (map[s]) s = (s + 1) & (capacity - 1);
         map[s] = before[i];
     }
-    if (before) tpi_delete(before, old_room * sizeof *before);
+    if (before) tpi_delete(before, old_capacity * sizeof *before);
     return true;
 }
 
-static bool map_reserve(tpi_gpu_memory *m) { return m->map_room > 2 * m->map_used || map_grow(m); }
+static bool map_reserve(tpi_gpu_memory *m) { return m->map_capacity > 2 * m->map_used || map_grow(m); }
 
 static void map_put(tpi_gpu_memory *m, tpi_gpu_piece *p) {
     size_t s = slot_of(m, p->address);
-    while (m->map[s]) s = (s + 1) & (m->map_room - 1);
+    while (m->map[s]) s = (s + 1) & (m->map_capacity - 1);
     m->map[s] = p;
     m->map_used++;
 }
 
 static tpi_gpu_piece *map_find(const tpi_gpu_memory *m, const void *address) {
-    if (!m->map_room) return NULL;
-    for (size_t s = slot_of(m, address); m->map[s]; s = (s + 1) & (m->map_room - 1))
+    if (!m->map_capacity) return NULL;
+    for (size_t s = slot_of(m, address); m->map[s]; s = (s + 1) & (m->map_capacity - 1))
         if (m->map[s]->address == address) return m->map[s];
     return NULL;
 }
 
 static void map_remove(tpi_gpu_memory *m, const tpi_gpu_piece *p) {
-    size_t mask = m->map_room - 1, s = slot_of(m, p->address);
+    size_t mask = m->map_capacity - 1, s = slot_of(m, p->address);
     while (m->map[s] != p) s = (s + 1) & mask;
     m->map_used--;
     for (size_t hole = s;;) { /* what follows moves up, unless the hole is before its own place */
@@ -175,7 +175,7 @@ static void list_put(tpi_gpu_memory *m, tpi_gpu_piece *p) {
     if (is_part(p)) count_piece(m->count.inactive_split, m->count.inactive_split_bytes, p, 1);
 }
 
-static void list_take(tpi_gpu_memory *m, tpi_gpu_piece *p) {
+static void list_remove(tpi_gpu_memory *m, tpi_gpu_piece *p) {
     tpi_gpu_pool *pool = p->pool;
     int b = bin_of(p->bytes);
     if (p->greater) p->greater->lesser = p->lesser;
@@ -225,12 +225,12 @@ static void join(tpi_gpu_memory *m, tpi_gpu_piece *p, tpi_gpu_piece *next) {
 
 static void make_free(tpi_gpu_memory *m, tpi_gpu_piece *p) { /* not in the map any more */
     if (p->after && p->after->state == TPI_BLOCK_FREE) {
-        list_take(m, p->after);
+        list_remove(m, p->after);
         join(m, p, p->after);
     }
     if (p->before && p->before->state == TPI_BLOCK_FREE) {
         tpi_gpu_piece *first = p->before;
-        list_take(m, first);
+        list_remove(m, first);
         join(m, first, p);
         p = first;
     }
@@ -264,7 +264,7 @@ static void wait_done(tpi_gpu_memory *m, waiting *w) { /* taken out of the queue
 
 /* Events come in the order they were recorded on a stream, so the first that has not come answers for those behind it.
  */
-static void take_events(tpi_gpu_memory *m, bool wait) {
+static void poll_events(tpi_gpu_memory *m, bool wait) {
     waiting **link = &m->first, *last = NULL;
     tpi_gpu_stream *busy = NULL;
     bool any_busy = false;
@@ -330,7 +330,7 @@ static void release_used(tpi_gpu_memory *m, tpi_gpu_piece *p) {
     make_free(m, p);
 }
 
-static void take_deferred(tpi_gpu_memory *m) {
+static void free_deferred(tpi_gpu_memory *m) {
     for (tpi_gpu_piece *p = m->deferred, *next; p; p = next) {
         next = p->greater;
         p->greater = NULL;
@@ -346,8 +346,8 @@ static size_t segment_bytes(size_t bytes) {
     return (bytes + SMALL_SEGMENT - 1) / SMALL_SEGMENT * SMALL_SEGMENT;
 }
 
-static void give_back(tpi_gpu_memory *m, tpi_gpu_piece *p) { /* a whole segment, free */
-    list_take(m, p);
+static void free_segment(tpi_gpu_memory *m, tpi_gpu_piece *p) { /* a whole segment, free */
+    list_remove(m, p);
     m->driver->free(m->device.index, p->address);
     count_piece(m->count.segment, m->count.reserved_bytes, p, -1);
     m->count.num_device_free++;
@@ -355,39 +355,39 @@ static void give_back(tpi_gpu_memory *m, tpi_gpu_piece *p) { /* a whole segment,
 }
 
 /* Everything that is free and whole, but not what graphs will come back to. */
-static void give_back_all(tpi_gpu_memory *m) {
+static void free_segments(tpi_gpu_memory *m) {
     if (m->capture) return; /* nothing may wait now */
     if (m->first) m->count.num_sync_all_streams++;
-    take_events(m, true);
+    poll_events(m, true);
     for (tpi_gpu_pool *pool = m->pools; pool; pool = pool->next) {
         if (pool->users > 0) continue;
         for (int large = 0; large < 2; large++)
             for (int b = 0; b < TPI_GPU_BINS; b++)
                 for (tpi_gpu_piece *p = pool->bin[large][b], *next; p; p = next) {
                     next = p->greater;
-                    if (!is_part(p)) give_back(m, p);
+                    if (!is_part(p)) free_segment(m, p);
                 }
     }
 }
 
 static tpi_gpu_piece *new_segment(tpi_gpu_memory *m, tpi_gpu_pool *pool, bool large, size_t bytes) {
-    size_t room = segment_bytes(bytes);
+    size_t size = segment_bytes(bytes);
     size_t allowed = m->fraction < 1 ? (size_t)(m->fraction * (double)tpi_gpu_caps_of(m->device)->memory) : SIZE_MAX;
     tpi_gpu_piece *p = new_piece(m);
     if (!p) return NULL;
     for (int attempt = 0; attempt < 2 && !p->address; attempt++) {
         if (attempt) {
             m->count.num_alloc_retries++;
-            give_back_all(m);
+            free_segments(m);
         }
-        if ((size_t)m->count.reserved_bytes[TP_GPU_POOL_ALL].current + room > allowed) continue;
-        p->address = m->driver->alloc(m->device.index, room);
+        if ((size_t)m->count.reserved_bytes[TP_GPU_POOL_ALL].current + size > allowed) continue;
+        p->address = m->driver->alloc(m->device.index, size);
     }
     if (!p->address) {
         drop_piece(m, p);
         return NULL;
     }
-    p->bytes = room;
+    p->bytes = size;
     p->pool = pool;
     p->large = large;
     count_piece(m->count.segment, m->count.reserved_bytes, p, 1);
@@ -417,7 +417,7 @@ typedef struct owner {
 static int largest_owners(const tpi_gpu_memory *m, owner *best) {
     owner all[64];
     int n = 0;
-    for (size_t s = 0; s < m->map_room; s++) {
+    for (size_t s = 0; s < m->map_capacity; s++) {
         const tpi_gpu_piece *p = m->map[s];
         if (!p || p->state != TPI_BLOCK_LIVE) continue;
         int i = 0;
@@ -502,13 +502,13 @@ static tpi_gpu_pool *pool_of(tpi_gpu_memory *m, tpi_gpu_stream *stream) {
 
 static bool worth_cutting(bool large, size_t left) { return large ? left > SMALL_MOST : left >= UNIT; }
 
-static tpi_gpu_piece *take_piece(tpi_gpu_memory *m, tpi_gpu_stream *stream, size_t bytes) {
+static tpi_gpu_piece *find_piece(tpi_gpu_memory *m, tpi_gpu_stream *stream, size_t bytes) {
     bool large = bytes > SMALL_MOST;
     tpi_gpu_pool *pool = pool_of(m, stream);
     if (!pool || !map_reserve(m)) return NULL;
     tpi_gpu_piece *p = best_fit(pool, large, bytes);
     if (p)
-        list_take(m, p);
+        list_remove(m, p);
     else
         p = new_segment(m, pool, large, bytes);
     if (!p) return NULL;
@@ -518,12 +518,12 @@ static tpi_gpu_piece *take_piece(tpi_gpu_memory *m, tpi_gpu_stream *stream, size
     return p;
 }
 
-static void *take_on(tpi_gpu_memory *m, size_t asked, tpi_gpu_stream *stream) {
+static void *alloc_on(tpi_gpu_memory *m, size_t asked, tpi_gpu_stream *stream) {
     if (asked > MOST) return out_of_memory(m, asked);
     size_t bytes = asked ? (asked + UNIT - 1) / UNIT * UNIT : UNIT;
-    if (!m->capture && m->deferred) take_deferred(m);
-    if (!m->capture && m->first) take_events(m, false);
-    tpi_gpu_piece *p = take_piece(m, stream, bytes);
+    if (!m->capture && m->deferred) free_deferred(m);
+    if (!m->capture && m->first) poll_events(m, false);
+    tpi_gpu_piece *p = find_piece(m, stream, bytes);
     if (!p) return tp_ok() ? out_of_memory(m, asked) : NULL;
     p->state = TPI_BLOCK_LIVE;
     p->requested = asked;
@@ -539,7 +539,7 @@ void *tpi_gpu_alloc_on(tp_device device, size_t bytes, tpi_gpu_stream *stream) {
     tpi_gpu_memory *m = tpi_gpu_memory_of(device);
     if (!m) return NULL;
     pthread_mutex_lock(&m->lock);
-    void *block = take_on(m, bytes, stream);
+    void *block = alloc_on(m, bytes, stream);
     pthread_mutex_unlock(&m->lock);
     return block;
 }
@@ -548,7 +548,7 @@ void *tpi_gpu_alloc(tp_device device, size_t bytes) {
     return tpi_gpu_alloc_on(device, bytes, tpi_gpu_stream_of(device));
 }
 
-static void take_back(tpi_gpu_memory *m, tpi_gpu_piece *p) {
+static void free_piece(tpi_gpu_memory *m, tpi_gpu_piece *p) {
     count_piece(m->count.allocation, m->count.allocated_bytes, p, -1);
     count(m->count.requested_bytes, p->large, -(int64_t)p->requested);
     if (p->nuses && m->capture) {
@@ -570,19 +570,19 @@ static bool free_live(tpi_gpu_memory *m, void *block) {
     pthread_mutex_lock(&m->lock);
     tpi_gpu_piece *p = map_find(m, block);
     bool live = p && p->state == TPI_BLOCK_LIVE;
-    if (live) take_back(m, p);
+    if (live) free_piece(m, p);
     pthread_mutex_unlock(&m->lock);
     return live;
 }
 
 void tpi_gpu_free(tp_device device, void *block, size_t bytes) {
     (void)bytes;
-    if (block && tpi_gpu_memory_started(device)) free_live(place_of(device), block);
+    if (block && tpi_gpu_memory_started(device)) free_live(memory_of(device), block);
 }
 
 bool tpi_gpu_owns(tp_device device, const void *block) {
     if (!tpi_gpu_memory_started(device)) return false;
-    tpi_gpu_memory *m = place_of(device);
+    tpi_gpu_memory *m = memory_of(device);
     pthread_mutex_lock(&m->lock);
     const tpi_gpu_piece *p = map_find(m, block);
     bool live = p && p->state == TPI_BLOCK_LIVE;
@@ -604,7 +604,7 @@ static bool use_on(tpi_gpu_piece *p, tpi_gpu_stream *stream) {
 /* Without memory to remember the use, the stream is waited for now: the block is then done with it. */
 void tpi_gpu_record_stream(tp_device device, void *block, tpi_gpu_stream *stream) {
     if (!tpi_gpu_memory_started(device)) return;
-    tpi_gpu_memory *m = place_of(device);
+    tpi_gpu_memory *m = memory_of(device);
     pthread_mutex_lock(&m->lock);
     bool fine = tp_ok();
     tpi_gpu_piece *p = map_find(m, block);
@@ -640,7 +640,7 @@ bool tpi_gpu_pool_begin(tp_device device, uint64_t pool, tpi_gpu_stream *stream)
 
 void tpi_gpu_pool_end(tp_device device, uint64_t pool) {
     if (!tpi_gpu_memory_started(device)) return;
-    tpi_gpu_memory *m = place_of(device);
+    tpi_gpu_memory *m = memory_of(device);
     pthread_mutex_lock(&m->lock);
     if (m->capture == pool) m->capture = 0;
     pthread_mutex_unlock(&m->lock);
@@ -648,7 +648,7 @@ void tpi_gpu_pool_end(tp_device device, uint64_t pool) {
 
 void tpi_gpu_pool_release(tp_device device, uint64_t pool) {
     if (!tpi_gpu_memory_started(device)) return;
-    tpi_gpu_memory *m = place_of(device);
+    tpi_gpu_memory *m = memory_of(device);
     pthread_mutex_lock(&m->lock);
     for (tpi_gpu_pool *p = m->pools; p; p = p->next)
         if (p->id == pool && p->users > 0) p->users--;
@@ -660,10 +660,10 @@ bool tp_gpu_empty_cache(tp_device_type type) {
     for (int i = 0; i < TPI_MAX_GPUS; i++) {
         tp_device device = {(int16_t)type, (int16_t)i};
         if (!tpi_gpu_memory_started(device)) continue;
-        tpi_gpu_memory *m = place_of(device);
+        tpi_gpu_memory *m = memory_of(device);
         pthread_mutex_lock(&m->lock);
-        if (!m->capture) take_deferred(m);
-        give_back_all(m);
+        if (!m->capture) free_deferred(m);
+        free_segments(m);
         pthread_mutex_unlock(&m->lock);
     }
     return true;
@@ -694,7 +694,7 @@ bool tp_gpu_memory_free(void *block) {
     for (int type = TP_CUDA; type <= TP_XPU; type++)
         for (int i = 0; i < TPI_MAX_GPUS; i++) {
             tp_device device = {(int16_t)type, (int16_t)i};
-            if (tpi_gpu_memory_started(device) && free_live(place_of(device), block)) return true;
+            if (tpi_gpu_memory_started(device) && free_live(memory_of(device), block)) return true;
         }
     return block ? tpi_refuse(TP_ERR_VALUE, "argument 'block': %p is not a live block of device memory", block) : true;
 }

@@ -41,8 +41,8 @@ typedef struct tpi_gpu_memory { /* one device */
     tp_device device;
     const tpi_gpu_driver *driver;
     tpi_gpu_pool *pools;
-    tpi_gpu_piece **map; /* live and awaiting pieces by address: open addressing, map_room is a power of two */
-    size_t map_room, map_used;
+    tpi_gpu_piece **map; /* live and awaiting pieces by address: open addressing, map_capacity is a power of two */
+    size_t map_capacity, map_used;
     tpi_gpu_piece *spare; /* records of pieces that are gone */
     struct tpi_gpu_waiting *first,
         *last;               /* events of freed pieces that other streams use, in the order they were recorded */

@@ -56,16 +56,16 @@ bool tp_gpu_memory_info(tp_device device, int64_t *free, int64_t *total) {
 /* ---- The table ---- */
 typedef struct page {
     char *text;
-    size_t room;
+    size_t capacity;
     int64_t length; /* as snprintf counts: also what did not fit */
 } page;
 
 static void put(page *p, const char *format, ...) TP_PRINTF(2, 3);
 static void put(page *p, const char *format, ...) {
-    bool fits = p->text && (size_t)p->length < p->room;
+    bool fits = p->text && (size_t)p->length < p->capacity;
     va_list args;
     va_start(args, format);
-    p->length += vsnprintf(fits ? p->text + p->length : NULL, fits ? p->room - (size_t)p->length : 0, format, args);
+    p->length += vsnprintf(fits ? p->text + p->length : NULL, fits ? p->capacity - (size_t)p->length : 0, format, args);
     va_end(args);
 }
 
@@ -173,7 +173,7 @@ static void tell_all(const tpi_gpu_memory *m, bool (*each)(const tp_gpu_block *b
         for (int i = 0; i < 2 * TPI_GPU_BINS; i++)
             for (const tpi_gpu_piece *p = pool->bin[i / TPI_GPU_BINS][i % TPI_GPU_BINS]; p; p = p->greater)
                 if (speaks_for_segment(p) && !tell_segment(p, each, context)) return;
-    for (size_t s = 0; s < m->map_room; s++)
+    for (size_t s = 0; s < m->map_capacity; s++)
         if (m->map[s] && speaks_for_segment(m->map[s]) && !tell_segment(m->map[s], each, context)) return;
 }
 

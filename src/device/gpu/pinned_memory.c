@@ -26,7 +26,7 @@ static struct {
     pthread_mutex_t lock;
     pinned **list; /* by address, from tpi_malloc; live and kept ones */
     atomic_int n;
-    int room;
+    int capacity;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static TPI_THREAD_LOCAL bool non_blocking;
@@ -38,7 +38,7 @@ bool tp_set_non_blocking(bool on) {
 }
 
 /* ---- The list; the lock is held ---- */
-static int place_of(const char *address) { /* of the first block that starts behind it */
+static int index_behind(const char *address) { /* of the first block that starts behind it */
     int low = 0, high = all.n;
     while (low < high) {
         int mid = (low + high) / 2;
@@ -51,20 +51,20 @@ static int place_of(const char *address) { /* of the first block that starts beh
 }
 
 static pinned *block_at(const void *address) {
-    int i = place_of(address);
+    int i = index_behind(address);
     pinned *b = i > 0 ? all.list[i - 1] : NULL;
     return b && (const char *)address < b->address + b->bytes ? b : NULL;
 }
 
 static bool list_put(pinned *b) {
-    if (all.n == all.room) {
-        int room = all.room ? 2 * all.room : 64;
-        pinned **list = tpi_realloc(all.list, (size_t)room * sizeof *list);
+    if (all.n == all.capacity) {
+        int capacity = all.capacity ? 2 * all.capacity : 64;
+        pinned **list = tpi_realloc(all.list, (size_t)capacity * sizeof *list);
         if (!list) return false;
         all.list = list;
-        all.room = room;
+        all.capacity = capacity;
     }
-    int at = place_of(b->address);
+    int at = index_behind(b->address);
     memmove(all.list + at + 1, all.list + at, (size_t)(all.n - at) * sizeof *all.list);
     all.list[at] = b;
     all.n++;
@@ -127,7 +127,7 @@ static pinned *new_block(const tpi_gpu_driver *driver, size_t bytes) {
     return NULL;
 }
 
-static pinned *take(const tpi_gpu_driver *driver, size_t bytes) {
+static pinned *alloc_pinned(const tpi_gpu_driver *driver, size_t bytes) {
     size_t rounded = 512;
     while (rounded < bytes) rounded *= 2;
     pthread_mutex_lock(&all.lock);
@@ -138,7 +138,7 @@ static pinned *take(const tpi_gpu_driver *driver, size_t bytes) {
     return b;
 }
 
-static void give(void *context) {
+static void free_pinned(void *context) {
     pinned *b = context;
     pthread_mutex_lock(&all.lock);
     b->live = false;
@@ -161,6 +161,7 @@ static bool is_pinned_address(const void *address) {
 }
 
 bool tp_is_pinned(const tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return false;
     return t && tpi_device(t).type == TP_CPU && is_pinned_address(t->storage->data);
 }
 
@@ -179,17 +180,18 @@ static size_t bytes_spanned(const tp_tensor *t) {
 }
 
 tp_tensor *tp_pin_memory(tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return NULL;
     if (!t) return NULL;
     if (tpi_device(t).type > TP_CPU)
         return tpi_fail(TP_ERR_RUNTIME,
                         "cannot pin a tensor that is not on the CPU: only dense CPU tensors can be pinned");
     if (tp_is_pinned(t)) return tpi_to_scope(tpi_retain(t));
     const tpi_gpu_driver *driver = any_driver();
-    pinned *b = driver ? take(driver, bytes_spanned(t)) : NULL;
+    pinned *b = driver ? alloc_pinned(driver, bytes_spanned(t)) : NULL;
     if (!b) return NULL;
-    tp_tensor *copy = tp_over_data(b->address, (tp_dtype)t->dtype, tpi_shape(t), tpi_strides(t), give, b);
+    tp_tensor *copy = tp_over_data(b->address, (tp_dtype)t->dtype, tpi_shape(t), tpi_strides(t), free_pinned, b);
     if (!copy) {
-        give(b);
+        free_pinned(b);
         return NULL;
     }
     return tpi_copy_data(copy, t)

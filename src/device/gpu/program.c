@@ -16,18 +16,18 @@
 #include <string.h>
 
 /* ---- Text ---- */
-static bool room_for(tpi_text *t, size_t more) {
-    if (t->n + more + 1 <= t->room) return true;
-    size_t room = 2 * (t->n + more + 1);
-    char *s = tpi_realloc(t->s, room);
+static bool reserve_text(tpi_text *t, size_t more) {
+    if (t->n + more + 1 <= t->capacity) return true;
+    size_t capacity = 2 * (t->n + more + 1);
+    char *s = tpi_realloc(t->s, capacity);
     if (!s) return false;
     t->s = s;
-    t->room = room;
+    t->capacity = capacity;
     return true;
 }
 
 static bool put_bytes(tpi_text *t, const char *s, size_t n) {
-    if (!room_for(t, n)) return false;
+    if (!reserve_text(t, n)) return false;
     memcpy(t->s + t->n, s, n);
     t->n += n;
     t->s[t->n] = 0;
@@ -40,7 +40,7 @@ bool tpi_text_put(tpi_text *t, const char *format, ...) {
     va_copy(again, list);
     int n = vsnprintf(NULL, 0, format, list);
     va_end(list);
-    bool ok = n >= 0 && room_for(t, (size_t)n);
+    bool ok = n >= 0 && reserve_text(t, (size_t)n);
     if (ok) {
         vsnprintf(t->s + t->n, (size_t)n + 1, format, again);
         t->n += (size_t)n;
@@ -255,7 +255,7 @@ typedef struct known_table {
 } known_table;
 static _Atomic(known_table *) functions;
 
-static size_t place_of(const void *what, uint64_t form, tp_device device) {
+static size_t hash_of(const void *what, uint64_t form, tp_device device) {
     uint64_t h = ((uint64_t)(uintptr_t)what ^ form * 0x9e3779b97f4a7c15u ^ (uint64_t)device.index << 40 ^
                   (uint64_t)device.type << 50) *
                  0xbf58476d1ce4e5b9u;
@@ -263,7 +263,7 @@ static size_t place_of(const void *what, uint64_t form, tp_device device) {
 }
 
 static known *find_known(known_table *t, const void *what, uint64_t form, tp_device device) {
-    for (size_t i = place_of(what, form, device); t; i++) {
+    for (size_t i = hash_of(what, form, device); t; i++) {
         known *k = atomic_load_explicit(&t->entry[i & (t->size - 1)], memory_order_acquire);
         if (!k || (k->what == what && k->form == form && tpi_same_device(k->device, device))) return k;
     }
@@ -271,14 +271,14 @@ static known *find_known(known_table *t, const void *what, uint64_t form, tp_dev
 }
 
 static void enter(known_table *t, known *k) {
-    size_t i = place_of(k->what, k->form, k->device);
+    size_t i = hash_of(k->what, k->form, k->device);
     while (atomic_load_explicit(&t->entry[i & (t->size - 1)], memory_order_relaxed)) i++;
     atomic_store_explicit(&t->entry[i & (t->size - 1)], k, memory_order_release);
     t->used++;
 }
 
 /* A table with room for one more, under the lock. */
-static known_table *roomy(void) {
+static known_table *table_with_room(void) {
     known_table *t = atomic_load(&functions);
     if (t && 2 * (t->used + 1) <= t->size) return t;
     size_t size = t ? 2 * t->size : 256;
@@ -298,7 +298,7 @@ static tpi_gpu_function *learn(tp_device device, const void *what, uint64_t form
                                const void *context) {
     known *k = find_known(atomic_load(&functions), what, form, device);
     if (k) return k->function;
-    known_table *t = roomy();
+    known_table *t = table_with_room();
     char entry[ENTRY] = "entry";
     tpi_gpu_module *module = t ? make_module(device, "entry", make, context, entry) : NULL;
     if (!module || !(k = tpi_new0(sizeof *k))) return NULL;

@@ -12,7 +12,7 @@ const char *tpi_kernel_text_of(const char *name); /* "" where there is none of t
 
 struct tpi_text {
     char *s; /* ends with 0 once anything was put */
-    size_t n, room;
+    size_t n, capacity;
 };
 void tpi_text_free(tpi_text *text);
 
@@ -32,7 +32,8 @@ typedef struct tpi_gpu_hash {
 } tpi_gpu_hash;
 tpi_gpu_hash tpi_gpu_hash_of(const char *source, size_t bytes);
 
-/* gpu/cache.c: compiled programs in a folder that many processes share. name: of the file, without the folder. */
+/* gpu/program_cache.c: compiled programs in a folder that many processes share. name: of the file, without the folder.
+ */
 void *tpi_gpu_cache_read(const char *name, size_t *bytes); /* tpi_malloc'd; NULL without an error: not there */
 void tpi_gpu_cache_write(const char *name, const void *binary, size_t bytes); /* what cannot be written is not */
 #endif

@@ -1,7 +1,9 @@
 /* The thread's current device and streams, streams from a pool, and marks (events) in them. */
 #include <pthread.h>
 #include <taper/gpu.h>
+#include "tensor/same_device.h"
 #include "device/gpu/driver.h"
+#include "base/handle.h"
 
 /* ---- The thread's device and streams: no entry means device 0 and its default stream ---- */
 static TPI_THREAD_LOCAL int16_t current[2];
@@ -78,10 +80,10 @@ static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool next_stream(const tpi_gpu_driver *driver, tp_device device, int level, tpi_gpu_stream **stream) {
     stream_pool **pool = &pools[row_of(device.type)][device.index];
     if (!*pool && !(*pool = tpi_new0(sizeof **pool))) return false;
-    tpi_gpu_stream **place = &(*pool)->stream[level][(*pool)->next[level] % PER_LEVEL];
-    if (!*place && !driver->stream_new(device.index, -level, place)) return false;
+    tpi_gpu_stream **slot = &(*pool)->stream[level][(*pool)->next[level] % PER_LEVEL];
+    if (!*slot && !driver->stream_new(device.index, -level, slot)) return false;
     (*pool)->next[level]++;
-    *stream = *place;
+    *stream = *slot;
     return true;
 }
 
@@ -144,10 +146,10 @@ bool tp_stream_wait(tp_device device, tp_stream *stream, tp_device other_device,
 }
 
 bool tp_record_stream(tp_tensor *t, tp_stream *stream) {
+    if (TPI_ENDED(t, "a tensor")) return false;
     if (!t) return tpi_refuse(TP_ERR_VALUE, "argument 't': expected a tensor, got NULL");
     tp_device device = tpi_device(t);
-    if (device.type != TP_CUDA && device.type != TP_XPU)
-        return tpi_refuse(TP_ERR_RUNTIME, "record_stream: expected a tensor on a GPU");
+    if (!tpi_is_gpu(device)) return tpi_refuse(TP_ERR_RUNTIME, "record_stream: expected a tensor on a GPU");
     tpi_gpu_record_stream(device, t->storage->data, (tpi_gpu_stream *)stream);
     return true;
 }
@@ -174,7 +176,7 @@ tp_mark *tp_mark_new(tp_device_type type, bool timing) {
 void tp_mark_free(tp_mark *mark) {
     if (!mark) return;
     if (mark->driver) mark->driver->event_free(mark->index, mark->event);
-    tpi_delete(mark, sizeof *mark);
+    tpi_handle_delete(mark, sizeof *mark);
 }
 
 bool tp_mark_record(tp_mark *mark, tp_device device, tp_stream *stream) {

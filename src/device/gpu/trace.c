@@ -32,16 +32,16 @@ typedef struct lane { /* a stream, numbered in the order of use; the default one
 
 struct tpi_gpu_trace {
     tp_activity *activities;
-    int64_t n, room, lost;
+    int64_t n, capacity, lost;
     int64_t event;                /* that owns what is launched now; -1: none does */
     const tpi_gpu_driver *driver; /* whose own tool traces its type of device; NULL: events do */
     pending *waiting;
-    int64_t nwaiting, waiting_room;
+    int64_t nwaiting, waiting_capacity;
     clock_of *clocks;
     lane *lanes;
-    int64_t nlanes, lanes_room;
+    int64_t nlanes, lanes_capacity;
     char **names; /* copies, each once: open addressing by the text */
-    int64_t nnames, names_room;
+    int64_t nnames, names_capacity;
 };
 
 TPI_THREAD_LOCAL tpi_gpu_trace *tpi_gpu_tracing;
@@ -53,14 +53,14 @@ static int64_t now(void) {
 }
 
 /* Room for one more of `each` bytes, by doubling; false, without an error, where there is no memory. */
-static bool grow(void *list, int64_t n, int64_t *room, size_t each) {
-    if (n < *room) return true;
-    int64_t wanted = *room ? 2 * *room : 256;
+static bool grow(void *list, int64_t n, int64_t *capacity, size_t each) {
+    if (n < *capacity) return true;
+    int64_t wanted = *capacity ? 2 * *capacity : 256;
     bool fine = tp_ok();
     void *moved = tpi_realloc(*(void **)list, (size_t)wanted * each);
     if (moved) {
         *(void **)list = moved;
-        *room = wanted;
+        *capacity = wanted;
     } else if (fine) {
         tp_error_clear();
     }
@@ -74,23 +74,23 @@ static uint64_t hash_of(const char *text) {
     return h;
 }
 
-static void place_name(char **names, int64_t room, char *name) {
+static void insert_name(char **names, int64_t capacity, char *name) {
     uint64_t i = hash_of(name);
-    while (names[i & (uint64_t)(room - 1)]) i++;
-    names[i & (uint64_t)(room - 1)] = name;
+    while (names[i & (uint64_t)(capacity - 1)]) i++;
+    names[i & (uint64_t)(capacity - 1)] = name;
 }
 
 static bool more_names(tpi_gpu_trace *t) {
-    if (2 * t->nnames < t->names_room) return true;
-    int64_t room = t->names_room ? 2 * t->names_room : 256;
-    char **names = tpi_malloc((size_t)room * sizeof *names);
+    if (2 * t->nnames < t->names_capacity) return true;
+    int64_t capacity = t->names_capacity ? 2 * t->names_capacity : 256;
+    char **names = tpi_malloc((size_t)capacity * sizeof *names);
     if (!names) return false;
-    memset(names, 0, (size_t)room * sizeof *names);
-    for (int64_t i = 0; i < t->names_room; i++)
-        if (t->names[i]) place_name(names, room, t->names[i]);
+    memset(names, 0, (size_t)capacity * sizeof *names);
+    for (int64_t i = 0; i < t->names_capacity; i++)
+        if (t->names[i]) insert_name(names, capacity, t->names[i]);
     tpi_mfree(t->names);
     t->names = names;
-    t->names_room = room;
+    t->names_capacity = capacity;
     return true;
 }
 
@@ -98,13 +98,13 @@ static bool more_names(tpi_gpu_trace *t) {
 static const char *kept_name(tpi_gpu_trace *t, const char *name) {
     if (!more_names(t)) return NULL;
     for (uint64_t i = hash_of(name);; i++) {
-        char *known = t->names[i & (uint64_t)(t->names_room - 1)];
+        char *known = t->names[i & (uint64_t)(t->names_capacity - 1)];
         if (!known) break;
         if (!strcmp(known, name)) return known;
     }
     char *copy = tpi_strdup(name);
     if (!copy) return NULL;
-    place_name(t->names, t->names_room, copy);
+    insert_name(t->names, t->names_capacity, copy);
     t->nnames++;
     return copy;
 }
@@ -116,26 +116,27 @@ typedef struct named {
 static struct {
     pthread_mutex_t lock;
     named *table; /* open addressing by the function's address; kept for good */
-    size_t room, used;
+    size_t capacity, used;
 } functions = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static size_t place_of(const named *table, size_t room, const tpi_gpu_function *function) {
+static size_t slot_of(const named *table, size_t capacity, const tpi_gpu_function *function) {
     size_t i = (size_t)(((uint64_t)(uintptr_t)function >> 4) * 0x9e3779b97f4a7c15u >> 20);
-    while (table[i & (room - 1)].function && table[i & (room - 1)].function != function) i++;
-    return i & (room - 1);
+    while (table[i & (capacity - 1)].function && table[i & (capacity - 1)].function != function) i++;
+    return i & (capacity - 1);
 }
 
 static bool more_functions(void) {
-    if (2 * functions.used < functions.room) return true;
-    size_t room = functions.room ? 2 * functions.room : 256;
-    named *table = tpi_malloc(room * sizeof *table);
+    if (2 * functions.used < functions.capacity) return true;
+    size_t capacity = functions.capacity ? 2 * functions.capacity : 256;
+    named *table = tpi_malloc(capacity * sizeof *table);
     if (!table) return false;
-    memset(table, 0, room * sizeof *table);
-    for (size_t i = 0; i < functions.room; i++)
-        if (functions.table[i].function) table[place_of(table, room, functions.table[i].function)] = functions.table[i];
+    memset(table, 0, capacity * sizeof *table);
+    for (size_t i = 0; i < functions.capacity; i++)
+        if (functions.table[i].function)
+            table[slot_of(table, capacity, functions.table[i].function)] = functions.table[i];
     tpi_mfree(functions.table);
     functions.table = table;
-    functions.room = room;
+    functions.capacity = capacity;
     return true;
 }
 
@@ -144,7 +145,7 @@ void tpi_gpu_name_function(const tpi_gpu_function *function, const char *name) {
     pthread_mutex_lock(&functions.lock);
     char *copy = more_functions() ? tpi_strdup(name) : NULL;
     if (copy) {
-        named *at = &functions.table[place_of(functions.table, functions.room, function)];
+        named *at = &functions.table[slot_of(functions.table, functions.capacity, function)];
         functions.used += !at->function;
         tpi_mfree(at->name);
         *at = (named){function, copy};
@@ -157,7 +158,7 @@ void tpi_gpu_name_function(const tpi_gpu_function *function, const char *name) {
 const char *tpi_gpu_function_name(const tpi_gpu_function *function) {
     pthread_mutex_lock(&functions.lock);
     const char *name =
-        functions.room ? functions.table[place_of(functions.table, functions.room, function)].name : NULL;
+        functions.capacity ? functions.table[slot_of(functions.table, functions.capacity, function)].name : NULL;
     pthread_mutex_unlock(&functions.lock);
     return name ? name : "kernel";
 }
@@ -166,7 +167,7 @@ const char *tpi_gpu_function_name(const tpi_gpu_function *function) {
 void tpi_gpu_trace_put(tpi_gpu_trace *t, const tp_activity *activity) {
     bool fine = tp_ok();
     const char *name = kept_name(t, activity->name);
-    if (!name || !grow(&t->activities, t->n, &t->room, sizeof *t->activities)) {
+    if (!name || !grow(&t->activities, t->n, &t->capacity, sizeof *t->activities)) {
         if (fine) tp_error_clear();
         t->lost++;
         return;
@@ -185,7 +186,8 @@ static int64_t lane_of(tpi_gpu_trace *t, tp_device device, tpi_gpu_stream *strea
         if (t->lanes[i].stream == stream) return number;
         number++;
     }
-    if (grow(&t->lanes, t->nlanes, &t->lanes_room, sizeof *t->lanes)) t->lanes[t->nlanes++] = (lane){device, stream};
+    if (grow(&t->lanes, t->nlanes, &t->lanes_capacity, sizeof *t->lanes))
+        t->lanes[t->nlanes++] = (lane){device, stream};
     return number;
 }
 
@@ -297,7 +299,7 @@ void tpi_gpu_span_close(tpi_gpu_span *span, bool ran) {
     tpi_gpu_event *end = ran ? event_from(c) : NULL;
     int64_t before = t->n;
     if (end && driver_at(span->device)->event_record(span->device.index, end, span->stream) &&
-        grow(&t->waiting, t->nwaiting, &t->waiting_room, sizeof *t->waiting))
+        grow(&t->waiting, t->nwaiting, &t->waiting_capacity, sizeof *t->waiting))
         tpi_gpu_trace_put(t, &(tp_activity){.name = span->name,
                                             .kind = span->kind,
                                             .device = span->device,
@@ -376,7 +378,7 @@ void tpi_gpu_trace_free(tpi_gpu_trace *t) {
         for (int i = 0; i < c->nspare; i++) driver->event_free(c->device.index, c->spare[i]);
         tpi_delete(c, sizeof *c);
     }
-    for (int64_t i = 0; i < t->names_room; i++) tpi_mfree(t->names[i]);
+    for (int64_t i = 0; i < t->names_capacity; i++) tpi_mfree(t->names[i]);
     tpi_mfree(t->names);
     tpi_mfree(t->activities);
     tpi_mfree(t->waiting);

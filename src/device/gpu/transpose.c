@@ -1,4 +1,4 @@
-/* Copies that turn memory over: the destination is contiguous along one dim and the source along another.
+/* Transposing copies: the destination is contiguous along one dim and the source along another.
  * kernels/transpose.h moves them by tiles, reading and writing whole rows; one element at a time, either side would
  * touch as many pieces of memory as there are elements. */
 #include "device/gpu/map.h"
@@ -12,15 +12,15 @@ typedef struct turn { /* the kernel's turn_t */
     int64_t from_outer[MAX_OUTER], to_outer[MAX_OUTER];
 } turn;
 
-typedef struct turn_form {
+typedef struct transpose_form {
     uint8_t to, from, store, load; /* dtypes; elements per access */
-} turn_form;
+} transpose_form;
 
 /* Shared memory holds a tile of the destination's elements. */
-static int tile_of(const turn_form *f) { return tpi_dtype_bytes[f->to] > 4 ? 32 : 64; }
+static int tile_of(const transpose_form *f) { return tpi_dtype_bytes[f->to] > 4 ? 32 : 64; }
 
-static bool put_turn(tpi_text *t, const void *context) {
-    const turn_form *f = context;
+static bool put_transpose_defines(tpi_text *t, const void *context) {
+    const transpose_form *f = context;
     const char *to = tp_dtype_name(f->to), *from = tp_dtype_name(f->from);
     bool ok = tpi_gpu_put_entry(t, "transpose", to) && tpi_gpu_put_dtype(t, f->to) && tpi_gpu_put_dtype(t, f->from) &&
               tpi_text_put(t, "#define S s_%s\n#define D s_%s\n#define LOAD %d\n#define STORE %d\n#define TILE %d\n",
@@ -63,7 +63,7 @@ bool tpi_gpu_is_transpose(const tpi_plan *p) { return across(p) && p->numel <= (
 bool tpi_gpu_transpose(tp_device device, const tpi_plan *p) {
     static const char what;
     int other = across(p), outer = 0;
-    turn_form f = {p->dtype[0], p->dtype[1], (uint8_t)access_of(p, 0, 0), (uint8_t)access_of(p, 1, other)};
+    transpose_form f = {p->dtype[0], p->dtype[1], (uint8_t)access_of(p, 0, 0), (uint8_t)access_of(p, 1, other)};
     const int64_t tile = tile_of(&f);
     if (tile % f.load) f.load = 1;
     turn g = {.size = {(uint32_t)p->shape[0], (uint32_t)p->shape[other]},
@@ -84,7 +84,7 @@ bool tpi_gpu_transpose(tp_device device, const tpi_plan *p) {
     }
     g.outer = (uint32_t)outer;
     uint64_t form = (uint64_t)f.to | (uint64_t)f.from << 8 | (uint64_t)f.store << 16 | (uint64_t)f.load << 24;
-    tpi_gpu_function *kernel = tpi_gpu_kernel(device, &what, form, put_turn, &f);
+    tpi_gpu_function *kernel = tpi_gpu_kernel(device, &what, form, put_transpose_defines, &f);
     tpi_gpu_arg args[] = {TPI_GPU_PTR(p->data[0]), TPI_GPU_PTR(p->data[1]), TPI_GPU_VAL(g)};
     return kernel && tpi_gpu_launch(device, kernel, blocks, TURN_THREADS, 0, 3, args);
 }

@@ -13,14 +13,14 @@
                             to meet with it */
 enum { GAP = 64 };
 
-static void *take(tp_device device, size_t bytes) {
+static void *alloc_addresses(tp_device device, size_t bytes) {
     static atomic_uintptr_t next = FIRST;
     (void)device;
     if (bytes > LAST - FIRST)
         return tpi_fail(TP_ERR_MEMORY, "a tensor of %zu bytes: more than there are addresses", bytes);
-    uintptr_t room = (bytes + 2 * GAP - 1) / GAP * GAP, at = atomic_load_explicit(&next, memory_order_relaxed), from;
-    do from = at + room > LAST ? FIRST : at;
-    while (!atomic_compare_exchange_weak_explicit(&next, &at, from + room, memory_order_relaxed, memory_order_relaxed));
+    uintptr_t size = (bytes + 2 * GAP - 1) / GAP * GAP, at = atomic_load_explicit(&next, memory_order_relaxed), from;
+    do from = at + size > LAST ? FIRST : at;
+    while (!atomic_compare_exchange_weak_explicit(&next, &at, from + size, memory_order_relaxed, memory_order_relaxed));
     return (void *)from;
 }
 
@@ -105,7 +105,7 @@ const tpi_device_ops tpi_meta_ops = {
     .version = TPI_DEVICE_VERSION,
     .name = "meta",
     .gpu = &tpi_meta_driver,
-    .alloc = take,
+    .alloc = alloc_addresses,
     .free = forget,
     .to_host = to_host,
     .from_host = from_host,

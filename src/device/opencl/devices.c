@@ -64,10 +64,10 @@ bool tpi_cl_ok(cl_int code, const char *call) {
 }
 
 /* ---- What a device says of itself ---- */
-static void text_of(cl_device_id id, cl_uint what, char *text, size_t room) {
+static void text_of(cl_device_id id, cl_uint what, char *text, size_t capacity) {
     char whole[1024] = "";
     if (tpi_cl.GetDeviceInfo(id, what, sizeof whole - 1, whole, NULL)) *whole = 0;
-    snprintf(text, room, "%s", whole);
+    snprintf(text, capacity, "%s", whole);
 }
 
 static cl_ulong number_of(cl_device_id id,
@@ -156,23 +156,23 @@ static bool masked_in(int device, int tile) {
     return false;
 }
 
-static int cut(cl_device_id id, const intptr_t *how, cl_device_id *parts, int room) {
+static int cut(cl_device_id id, const intptr_t *how, cl_device_id *parts, int capacity) {
     cl_uint n = 0;
-    if (tpi_cl.CreateSubDevices(id, how, 0, NULL, &n) || n < 2 || (int)n > room) return 0;
+    if (tpi_cl.CreateSubDevices(id, how, 0, NULL, &n) || n < 2 || (int)n > capacity) return 0;
     return tpi_cl.CreateSubDevices(id, how, n, parts, NULL) ? 0 : (int)n;
 }
 
-static int tiles_of(cl_device_id id, cl_device_id *parts, int room) {
+static int tiles_of(cl_device_id id, cl_device_id *parts, int capacity) {
     const char *wish = getenv("TAPER_XPU_TILES"), *cards = getenv("ZE_FLAT_DEVICE_HIERARCHY");
     int units = (int)number_of(id, CL_DEVICE_MAX_COMPUTE_UNITS), wanted = wish ? atoi(wish) : 0;
     if (wanted > 1 && units >= wanted)
-        return cut(id, (intptr_t[]){CL_DEVICE_PARTITION_EQUALLY, units / wanted, 0}, parts, room);
+        return cut(id, (intptr_t[]){CL_DEVICE_PARTITION_EQUALLY, units / wanted, 0}, parts, capacity);
     if ((number_of(id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) || (cards && !strcmp(cards, "COMPOSITE"))) return 0;
     cl_bitfield domains = number_of(id, CL_DEVICE_PARTITION_AFFINITY_DOMAIN);
     intptr_t domain = domains & CL_DEVICE_AFFINITY_DOMAIN_NUMA   ? CL_DEVICE_AFFINITY_DOMAIN_NUMA
                       : domains & CL_DEVICE_AFFINITY_DOMAIN_NEXT ? CL_DEVICE_AFFINITY_DOMAIN_NEXT
                                                                  : 0;
-    return domain ? cut(id, (intptr_t[]){CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN, domain, 0}, parts, room) : 0;
+    return domain ? cut(id, (intptr_t[]){CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN, domain, 0}, parts, capacity) : 0;
 }
 
 static void add(cl_device_id id) {

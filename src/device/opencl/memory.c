@@ -15,10 +15,10 @@ typedef struct region {
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static region *regions; /* sorted by start */
-static int nregions, room;
+static int nregions, capacity;
 
 /* The last region that starts at or before the address; -1 without one. */
-static int place_of(const char *address) {
+static int region_at(const char *address) {
     int low = 0, high = nregions;
     while (low < high) {
         int middle = (low + high) / 2;
@@ -35,7 +35,7 @@ bool tpi_cl_find(const void *address, cl_mem *buffer, size_t *offset) {
     *offset = 0;
     if (!address) return true;
     pthread_rwlock_rdlock(&lock);
-    int at = place_of(address);
+    int at = region_at(address);
     bool found = at >= 0 && (size_t)((const char *)address - regions[at].start) <= regions[at].bytes;
     if (found) {
         *buffer = regions[at].buffer;
@@ -47,17 +47,17 @@ bool tpi_cl_find(const void *address, cl_mem *buffer, size_t *offset) {
 
 static bool keep(region r) {
     pthread_rwlock_wrlock(&lock);
-    if (nregions == room) {
-        int more = room ? 2 * room : 64;
+    if (nregions == capacity) {
+        int more = capacity ? 2 * capacity : 64;
         region *grown = tpi_realloc(regions, (size_t)more * sizeof *grown);
         if (grown) {
             regions = grown;
-            room = more;
+            capacity = more;
         }
     }
-    bool ok = nregions < room;
+    bool ok = nregions < capacity;
     if (ok) {
-        int at = place_of(r.start) + 1;
+        int at = region_at(r.start) + 1;
         memmove(regions + at + 1, regions + at, (size_t)(nregions - at) * sizeof *regions);
         regions[at] = r;
         nregions++;
@@ -91,7 +91,7 @@ void tpi_cl_free(int index, void *block) {
     tpi_cl_device *d = block ? tpi_cl_device_at(index) : NULL;
     if (!d) return;
     pthread_rwlock_wrlock(&lock);
-    int at = place_of(block);
+    int at = region_at(block);
     region gone = {0};
     if (at >= 0 && regions[at].start == (char *)block) {
         gone = regions[at];

@@ -9,13 +9,13 @@ static bool describe(int index, tpi_gpu_caps *caps) {
     return d != NULL;
 }
 
-static bool version_text(char *text, size_t room) {
+static bool version_text(char *text, size_t capacity) {
     tpi_cl_device *d = tpi_cl_peek(0);
     char version[256] = "", driver[256] = "";
     if (!d) return false;
     tpi_cl.GetDeviceInfo(d->id, CL_DEVICE_VERSION, sizeof version - 1, version, NULL);
     tpi_cl.GetDeviceInfo(d->id, CL_DRIVER_VERSION, sizeof driver - 1, driver, NULL);
-    snprintf(text, room, "%s, driver %s", version, driver);
+    snprintf(text, capacity, "%s, driver %s", version, driver);
     return true;
 }
 

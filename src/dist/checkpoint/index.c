@@ -10,9 +10,9 @@
 #define CLASSES "torch.distributed.checkpoint.metadata."
 
 char *tpi_path_in(tpi_arena *a, const char *folder, const char *name) {
-    size_t room = strlen(folder) + strlen(name) + 2;
-    char *path = tpi_arena_new(a, room);
-    if (path) snprintf(path, room, "%s/%s", folder, name);
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = tpi_arena_new(a, size);
+    if (path) snprintf(path, size, "%s/%s", folder, name);
     return path;
 }
 
@@ -71,7 +71,7 @@ static tp_saved *tensor_entry(tpi_arena *a, const tpi_item *items, int64_t n) {
                   VALUES(properties(a, first), size_value(a, first->whole, first->ndim), chunks));
 }
 
-static bool put_place(tpi_arena *a, tp_saved *places, const tpi_item *item) {
+static bool put_location(tpi_arena *a, tp_saved *locations, const tpi_item *item) {
     const tpi_box *b = &item->box;
     tp_saved *key =
         record(a, CLASSES "MetadataIndex", FIELDS("fqn", "offset", "index"),
@@ -80,20 +80,20 @@ static bool put_place(tpi_arena *a, tp_saved *places, const tpi_item *item) {
                             FIELDS("relative_path", "offset", "length", "transform_descriptors"),
                             VALUES(tpi_name_value(a, TP_SAVED_TEXT, item->file), number(a, tp_int(item->at)),
                                    number(a, tp_int(item->bytes)), none(a)));
-    return key && info && tpi_saved_put(a, places, key, info);
+    return key && info && tpi_saved_put(a, locations, key, info);
 }
 
 static tp_saved *index_of(tpi_arena *a, const char *folder, const tpi_items *items) {
     tp_saved *about = tpi_saved_new(a, TP_SAVED_DICT), *paths = tpi_saved_new(a, TP_SAVED_DICT),
-             *places = tpi_saved_new(a, TP_SAVED_DICT);
-    bool ok = about && paths && places;
+             *locations = tpi_saved_new(a, TP_SAVED_DICT);
+    bool ok = about && paths && locations;
     for (int64_t i = 0, count; ok && i < items->n; i += count) {
         const char *name = items->v[i].box.name;
         tpi_items_named(items, name, &count);
         tp_saved *key = tpi_name_value(a, TP_SAVED_TEXT, name), *entry = tensor_entry(a, &items->v[i], count),
                  *path = key ? TPI_TUPLE(a, key) : NULL;
         ok = entry && path && tpi_saved_put(a, about, key, entry) && tpi_saved_put(a, paths, key, path);
-        for (int64_t k = i; ok && k < i + count; k++) ok = put_place(a, places, &items->v[k]);
+        for (int64_t k = i; ok && k < i + count; k++) ok = put_location(a, locations, &items->v[k]);
     }
     if (!ok) return NULL;
     tp_saved *meta =
@@ -101,7 +101,7 @@ static tp_saved *index_of(tpi_arena *a, const char *folder, const tpi_items *ite
                VALUES(tpi_name_value(a, TP_SAVED_TEXT, folder), none(a), none(a), tpi_saved_new(a, TP_SAVED_LIST)));
     return record(a, CLASSES "Metadata",
                   FIELDS("state_dict_metadata", "planner_data", "storage_data", "storage_meta", "version"),
-                  VALUES(about, paths, places, meta, tpi_name_value(a, TP_SAVED_TEXT, "1.0.0")));
+                  VALUES(about, paths, locations, meta, tpi_name_value(a, TP_SAVED_TEXT, "1.0.0")));
 }
 
 bool tpi_index_write(tpi_arena *a, const char *folder, const tpi_items *items) {
@@ -185,7 +185,7 @@ static bool is_inside(const char *file) { /* a name in the folder, not a way out
     return file && file[0] && file[0] != '/' && !strstr(file, "..");
 }
 
-static bool read_place(tpi_arena *a, const tp_saved *key, const tp_saved *info, const tpi_items *items) {
+static bool read_location(tpi_arena *a, const tp_saved *key, const tp_saved *info, const tpi_items *items) {
     const char *name = text_of(field(key, "fqn")), *file = text_of(field(info, "relative_path"));
     const tp_saved *offset = field(key, "offset"), *at = field(info, "offset"), *bytes = field(info, "length");
     if (!name || !is_inside(file) || !tpi_is_int(at) || !tpi_is_int(bytes))
@@ -207,12 +207,12 @@ static bool read_index(tpi_arena *a, const char *path, const tp_tensor *bytes, t
     tpi_pickle reader = {.arena = a, .path = path, .any_global = true};
     tp_saved *index = tpi_pickle_read(&reader, (const unsigned char *)bytes->data, (size_t)bytes->numel, NULL, NULL);
     if (!index) return false;
-    const tp_saved *about = field(index, "state_dict_metadata"), *places = field(index, "storage_data");
-    if (!about || !places || about->kind != TP_SAVED_DICT || places->kind != TP_SAVED_DICT)
+    const tp_saved *about = field(index, "state_dict_metadata"), *locations = field(index, "storage_data");
+    if (!about || !locations || about->kind != TP_SAVED_DICT || locations->kind != TP_SAVED_DICT)
         return tpi_refuse(TP_ERR_VALUE, "it is not the index of a checkpoint");
     if (!read_items(a, about, items)) return false;
-    for (int64_t i = 0; i < tp_saved_count(places); i++)
-        if (!read_place(a, tp_saved_key_at(places, i), tp_saved_at(places, i), items)) return false;
+    for (int64_t i = 0; i < tp_saved_count(locations); i++)
+        if (!read_location(a, tp_saved_key_at(locations, i), tp_saved_at(locations, i), items)) return false;
     return true;
 }
 

@@ -32,13 +32,13 @@ static bool agree(const tpi_item *a, const tpi_item *b, bool same_box) {
                       a->writer, tp_dtype_name(x->dtype), first, b->writer, tp_dtype_name(y->dtype), second);
 }
 
-typedef struct turn { /* boxes are given to ranks in this order: those that one rank has, then large ones first */
+typedef struct candidate { /* boxes are given to ranks in this order: those that one rank has, then large ones first */
     bool shared;
     int64_t bytes, first, owners; /* of the sorted list of what ranks told */
-} turn;
+} candidate;
 
-static int turn_order(const void *a, const void *b) {
-    const turn *x = a, *y = b;
+static int write_order(const void *a, const void *b) {
+    const candidate *x = a, *y = b;
     if (x->shared != y->shared) return x->shared - y->shared;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
     return (x->first > y->first) - (x->first < y->first);
@@ -46,7 +46,7 @@ static int turn_order(const void *a, const void *b) {
 
 /* Runs of the same box become turns; whoever has nothing of a tensor that others have is left out. -1: ranks disagree.
  */
-static int64_t find_turns(const tpi_items *told, turn *turns) {
+static int64_t find_candidates(const tpi_items *told, candidate *candidates) {
     int64_t n = 0;
     for (int64_t i = 0, next; i < told->n; i = next) {
         const tpi_box *b = &told->v[i].box;
@@ -64,32 +64,33 @@ static int64_t find_turns(const tpi_items *told, turn *turns) {
         whole.size = b->whole;
         const int64_t numel = tpi_box_numel(b), bytes = numel * tp_dtype_size(b->dtype);
         if (numel || !tpi_box_numel(&whole))
-            turns[n++] = (turn){next - i > 1, b->ndim < 0 ? told->v[i].bytes : bytes, i, next - i};
+            candidates[n++] = (candidate){next - i > 1, b->ndim < 0 ? told->v[i].bytes : bytes, i, next - i};
     }
     return n;
 }
 
-static void choose(const tpi_items *told, const turn *turns, int64_t n, bool lowest, int64_t *load, tpi_item *out) {
+static void choose(const tpi_items *told, const candidate *candidates, int64_t n, bool lowest, int64_t *load,
+                   tpi_item *out) {
     for (int64_t i = 0; i < n; i++) {
-        int64_t best = turns[i].first;
-        for (int64_t k = best; !lowest && k < turns[i].first + turns[i].owners; k++)
+        int64_t best = candidates[i].first;
+        for (int64_t k = best; !lowest && k < candidates[i].first + candidates[i].owners; k++)
             if (load[told->v[k].writer] < load[told->v[best].writer]) best = k;
-        load[told->v[best].writer] += turns[i].bytes;
+        load[told->v[best].writer] += candidates[i].bytes;
         out[i] = told->v[best];
     }
 }
 
 bool tpi_items_plan(tpi_arena *a, tpi_items *told, int ranks, bool lowest, tpi_items *items) {
-    turn *turns = tpi_arena_new(a, sizeof *turns * (size_t)(told->n + 1));
-    int64_t *load = turns ? tpi_arena_new(a, sizeof *load * (size_t)ranks) : NULL;
+    candidate *candidates = tpi_arena_new(a, sizeof *candidates * (size_t)(told->n + 1));
+    int64_t *load = candidates ? tpi_arena_new(a, sizeof *load * (size_t)ranks) : NULL;
     if (!load) return false;
     tpi_items_sort(told);
-    const int64_t n = find_turns(told, turns);
+    const int64_t n = find_candidates(told, candidates);
     if (n < 0) return false;
-    if (n) qsort(turns, (size_t)n, sizeof *turns, turn_order);
+    if (n) qsort(candidates, (size_t)n, sizeof *candidates, write_order);
     *items = (tpi_items){tpi_arena_new(a, sizeof *items->v * (size_t)(n + 1)), n};
     if (!items->v) return false;
-    choose(told, turns, n, lowest, load, items->v);
+    choose(told, candidates, n, lowest, load, items->v);
     tpi_items_sort(items);
     return true;
 }

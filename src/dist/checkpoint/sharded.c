@@ -124,37 +124,38 @@ static bool into_part(void *context, const void *data, size_t bytes) { return tp
 static tp_saved *write_part(save *s) {
     tpi_arena *a = &s->arena;
     char *name = part_name(s, s->talk.rank), *path = name ? tpi_path_in(a, s->folder, name) : NULL;
-    tp_saved *places = path ? tpi_saved_new(a, TP_SAVED_LIST) : NULL;
+    tp_saved *locations = path ? tpi_saved_new(a, TP_SAVED_LIST) : NULL;
     tpi_file_writer out;
-    bool any = false, ok = places;
+    bool any = false, ok = locations;
     for (int64_t i = 0; ok && i < s->items.n; i++) {
         if (!s->mine[i]) continue;
         if (!any && !(ok = any = tpi_writer_open(&out, path))) break;
         int64_t at = (int64_t)out.at;
         ok = tpi_pt_write_tensor(&(tp_sink){into_part, &out}, s->mine[i]);
-        tp_saved *place = ok ? tpi_sizes_value(a, TP_SAVED_TUPLE, (int64_t[]){i, at, (int64_t)out.at - at}, 3) : NULL;
-        ok = place && tpi_saved_append(a, places, place);
+        tp_saved *location =
+            ok ? tpi_sizes_value(a, TP_SAVED_TUPLE, (int64_t[]){i, at, (int64_t)out.at - at}, 3) : NULL;
+        ok = location && tpi_saved_append(a, locations, location);
     }
     if (any && !ok)
         tpi_writer_abandon(&out);
     else if (any)
         ok = tpi_writer_commit(&out);
-    return ok ? places : NULL;
+    return ok ? locations : NULL;
 }
 
-static bool note_places(save *s, tp_saved *const *told) {
+static bool note_locations(save *s, tp_saved *const *told) {
     for (int rank = 0; rank < s->talk.size; rank++) {
         const char *file = part_name(s, rank);
         if (!file) return false;
         for (int64_t i = 0; i < tp_saved_count(told[rank]); i++) {
             int n;
-            const int64_t *place = tpi_sizes_of(&s->arena, tp_saved_at(told[rank], i), &n);
-            if (!place || n != 3 || place[0] >= s->items.n)
+            const int64_t *location = tpi_sizes_of(&s->arena, tp_saved_at(told[rank], i), &n);
+            if (!location || n != 3 || location[0] >= s->items.n)
                 return tpi_refuse(TP_ERR_IO, "rank %d told of a place that is none", rank);
-            tpi_item *item = &s->items.v[place[0]];
+            tpi_item *item = &s->items.v[location[0]];
             item->file = file;
-            item->at = place[1];
-            item->bytes = place[2];
+            item->at = location[1];
+            item->bytes = location[2];
         }
     }
     return true;
@@ -163,13 +164,14 @@ static bool note_places(save *s, tp_saved *const *told) {
 static bool write_all(save *s) {
     tp_saved **told = tpi_messages_all(&s->talk, &s->arena, write_part(s));
     if (!told) return false;
-    bool ok = s->talk.rank != 0 || (note_places(s, told) && tpi_index_write(&s->arena, s->folder, &s->items));
+    bool ok = s->talk.rank != 0 || (note_locations(s, told) && tpi_index_write(&s->arena, s->folder, &s->items));
     if (!tpi_messages_all(&s->talk, &s->arena, ok ? tpi_saved_new(&s->arena, TP_SAVED_NONE) : NULL)) return false;
     if (s->talk.rank == 0) each_part(s->folder, remove_old, &s->number);
     return true;
 }
 
 bool tp_checkpoint_save(const char *folder, tp_group *group, int64_t n, const tp_shard *shards) {
+    if (TPI_ENDED(group, "a group")) return false;
     save s;
     if (!tp_ok()) return false;
     bool ok = plan(&s, folder, group, n, shards, false) && write_all(&s);
@@ -216,6 +218,7 @@ static void saving_free(tp_saving *s) {
 }
 
 tp_saving *tp_checkpoint_save_async(const char *folder, tp_group *group, int64_t n, const tp_shard *shards) {
+    if (TPI_ENDED(group, "a group")) return NULL;
     tp_saving *s = tp_ok() ? tpi_malloc(sizeof *s) : NULL;
     if (!s) return NULL;
     memset(s, 0, sizeof *s);
@@ -369,6 +372,7 @@ static bool read_shards(tpi_arena *a, const char *folder, int64_t n, const tp_sh
 }
 
 bool tp_checkpoint_load(const char *folder, tp_group *group, int64_t n, const tp_shard *shards) {
+    if (TPI_ENDED(group, "a group")) return false;
     tpi_arena arena = {0};
     tpi_messages talk;
     if (!tp_ok() || !TPI_LIST_GIVEN(shards, n) || !tpi_messages_in(&talk, group)) return false;

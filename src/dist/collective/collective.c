@@ -25,7 +25,7 @@ typedef struct parts {
     tp_work *w;
     tp_dtype dtype;
     int64_t item;
-    char *room; /* a row of row_bytes for each rank */
+    char *scratch; /* a row of row_bytes for each rank */
     int64_t row_bytes;
     const void **rows; /* group's n */
 } parts;
@@ -35,21 +35,21 @@ static bool parts_new(parts *p, tp_work *w, tp_dtype dtype, int64_t row_elements
     *p = (parts){.w = w, .dtype = dtype, .item = tpi_dtype_bytes[dtype]};
     p->row_bytes = (row_elements * p->item + 63) / 64 * 64;
     p->rows = tpi_malloc(sizeof *p->rows * (size_t)n);
-    p->room = p->rows ? tpi_malloc((size_t)(p->row_bytes * n) + 64) : NULL;
-    if (!p->room) {
+    p->scratch = p->rows ? tpi_malloc((size_t)(p->row_bytes * n) + 64) : NULL;
+    if (!p->scratch) {
         tpi_mfree(p->rows);
         return false;
     }
-    for (int i = 0; i < n; i++) p->rows[i] = p->room + i * p->row_bytes;
+    for (int i = 0; i < n; i++) p->rows[i] = p->scratch + i * p->row_bytes;
     return true;
 }
 
 static void parts_free(parts *p) {
     tpi_mfree(p->rows);
-    tpi_mfree(p->room);
+    tpi_mfree(p->scratch);
 }
 
-static char *row(const parts *p, int i) { return p->room + i * p->row_bytes; }
+static char *row(const parts *p, int i) { return p->scratch + i * p->row_bytes; }
 
 static bool reduce_small(tp_work *w, char *data, int64_t n, tp_dtype dtype) { /* everybody sends all to all */
     tp_group *g = w->group;
@@ -268,8 +268,8 @@ static bool run_all_to_all(tp_work *w) {
         tpi_round_recv(&r, from, data_of(&w->out[from]), bytes_of(&w->out[from]));
         tpi_round_send(&r, to, data_of(&w->in[to]), bytes_of(&w->in[to]));
     }
-    int64_t mine = bytes_of(&w->in[g->rank]), room = bytes_of(&w->out[g->rank]);
-    memmove(data_of(&w->out[g->rank]), data_of(&w->in[g->rank]), (size_t)(mine < room ? mine : room));
+    int64_t mine = bytes_of(&w->in[g->rank]), space = bytes_of(&w->out[g->rank]);
+    memmove(data_of(&w->out[g->rank]), data_of(&w->in[g->rank]), (size_t)(mine < space ? mine : space));
     return tpi_round_end(&r);
 }
 
@@ -292,15 +292,15 @@ bool tpi_collective_run(tp_work *w) {
 }
 
 /* "[2, 3]"; of lists whose tensors differ in size: "in parts of 1, 2, 3 elements". */
-static void shape_about(const tp_work *w, const tp_tensor *t, char *text, size_t room) {
+static void shape_about(const tp_work *w, const tp_tensor *t, char *text, size_t capacity) {
     const tpi_piece *list = w->kind == TPI_ALL_GATHER ? w->out : w->kind == TPI_REDUCE_SCATTER ? w->in : NULL;
     int n = w->kind == TPI_ALL_GATHER ? w->nout : w->nin;
     bool uneven = false;
     for (int i = 1; list && i < n; i++) uneven = uneven || list[i].t->numel != list[0].t->numel;
-    int at = snprintf(text, room, "%s", uneven ? "in parts of " : tpi_shape_text(tpi_shape(t)));
-    for (int i = 0; uneven && i < n && at + 24 < (int)room; i++)
-        at += snprintf(text + at, room - (size_t)at, "%s%lld", i ? ", " : "", (long long)list[i].t->numel);
-    if (uneven) snprintf(text + at, room - (size_t)at, " elements");
+    int at = snprintf(text, capacity, "%s", uneven ? "in parts of " : tpi_shape_text(tpi_shape(t)));
+    for (int i = 0; uneven && i < n && at + 24 < (int)capacity; i++)
+        at += snprintf(text + at, capacity - (size_t)at, "%s%lld", i ? ", " : "", (long long)list[i].t->numel);
+    if (uneven) snprintf(text + at, capacity - (size_t)at, " elements");
 }
 
 void tpi_work_about(const tp_work *w, char text[TPI_ABOUT_BYTES]) {

@@ -7,7 +7,7 @@ typedef struct tpi_round { /* messages that are under way together */
     tp_work *work;
     int channel;
     struct tpi_leg *legs;
-    int n, room;
+    int n, capacity;
     bool ok, unlabelled; /* unlabelled: messages of another collective are welcome */
 } tpi_round;
 

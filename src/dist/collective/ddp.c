@@ -39,6 +39,7 @@ bool tp_ddp_finish(tp_ddp *d) {
     return tp_reducer_prepare(d->reducer, NULL) && ok;
 }
 void tp_ddp_pause(tp_ddp *d, bool on) {
+    if (TPI_ENDED(d, "a ddp")) return;
     if (d) tp_reducer_pause(d->reducer, on);
 }
 
@@ -55,6 +56,7 @@ static bool broadcast_all(tp_ddp *d, tp_state state) {
 }
 
 bool tp_ddp_broadcast_buffers(tp_ddp *d) {
+    if (TPI_ENDED(d, "a ddp")) return false;
     return d ? broadcast_all(d, d->buffers) : tpi_refuse(TP_ERR_TYPE, "argument 'ddp': got NULL");
 }
 
@@ -102,7 +104,7 @@ void tp_ddp_free(tp_ddp *d) {
 
 tp_ddp *tp_ddp_new_with(tp_module *net, const tp_ddp_options *options) {
     tp_ddp_options o = {0};
-    if (options) tpi_take_options(&o, sizeof o, options, options->size);
+    if (options) tpi_copy_options(&o, sizeof o, options, options->size);
     if (options && o.size <= 0) return NULL;
     if (!tpi_given(net, __func__, "net", "a module")) return NULL;
     if (o.bucket_bytes < 0)

@@ -66,11 +66,9 @@ bool tpi_gpu_serves(tp_work *w) {
     reduction r;
     if (!w->group->job->by_nccl || !first) return false;
     tp_device device = tpi_device(first->t);
-    if ((device.type != TP_CUDA && device.type != TP_XPU) || !tpi_nccl_for((tp_device_type)device.type)) return false;
-    for (int i = 0; i < w->nin + w->nout; i++) {
-        tp_device other = tpi_device((i < w->nin ? w->in[i] : w->out[i - w->nin]).t);
-        if (other.type != device.type || other.index != device.index) return false;
-    }
+    if (!tpi_is_gpu(device) || !tpi_nccl_for((tp_device_type)device.type)) return false;
+    for (int i = 0; i < w->nin + w->nout; i++)
+        if (!tpi_same_device(tpi_device((i < w->nin ? w->in[i] : w->out[i - w->nin]).t), device)) return false;
     if (reduces(w) && !reduction_of((tp_dtype)first->t->dtype, w->op, &r)) return false;
     if (w->kind < TPI_SEND && shares_gpu(w->group, device)) return false;
     w->device = device;
@@ -103,10 +101,10 @@ static bool one_block(const tpi_piece *list, int n) { /* do they lie one after t
     return true;
 }
 
-static int give(const tpi_comm *c, const tpi_piece *p, int to) {
+static int send_piece(const tpi_comm *c, const tpi_piece *p, int to) {
     return bytes_of(p) ? c->nccl->send(data_of(p), bytes_of(p), TPI_NCCL_UINT8, to, c->comm, c->stream) : 0;
 }
-static int get(const tpi_comm *c, const tpi_piece *p, int from) {
+static int receive_piece(const tpi_comm *c, const tpi_piece *p, int from) {
     return bytes_of(p) ? c->nccl->recv(data_of(p), bytes_of(p), TPI_NCCL_UINT8, from, c->comm, c->stream) : 0;
 }
 
@@ -120,8 +118,8 @@ static bool exchange(const tpi_comm *c, const tpi_piece *in, bool same, const tp
     int n = c->group->n, rank = c->group->rank, result = c->nccl->group_start();
     for (int i = 0; i < n && !result; i++) {
         if (i == rank) continue;
-        if (in) result = give(c, same ? in : &in[i], i);
-        if (out && !result) result = get(c, &out[i], i);
+        if (in) result = send_piece(c, same ? in : &in[i], i);
+        if (out && !result) result = receive_piece(c, &out[i], i);
     }
     int ended = c->nccl->group_end();
     return tpi_comm_ok(c, result ? result : ended, "a group of ncclSend and ncclRecv");
@@ -152,12 +150,12 @@ static bool reduce_scatter(const tpi_comm *c, const tp_work *w, const reduction 
 
 static bool gather(const tpi_comm *c, const tp_work *w) {
     if (c->group->rank == w->root) return keep_own(c, &w->out[w->root], w->in) && exchange(c, NULL, false, w->out);
-    return tpi_comm_ok(c, give(c, w->in, w->root), "ncclSend");
+    return tpi_comm_ok(c, send_piece(c, w->in, w->root), "ncclSend");
 }
 
 static bool scatter(const tpi_comm *c, const tp_work *w) {
     if (c->group->rank == w->root) return keep_own(c, w->out, &w->in[w->root]) && exchange(c, w->in, false, NULL);
-    return tpi_comm_ok(c, get(c, w->out, w->root), "ncclRecv");
+    return tpi_comm_ok(c, receive_piece(c, w->out, w->root), "ncclRecv");
 }
 
 static bool call(const tpi_comm *c, const tp_work *w) {
@@ -183,8 +181,8 @@ static bool call(const tpi_comm *c, const tp_work *w) {
     case TPI_SCATTER: return scatter(c, w);
     case TPI_ALL_TO_ALL:
         return keep_own(c, &w->out[c->group->rank], &w->in[c->group->rank]) && exchange(c, w->in, false, w->out);
-    case TPI_SEND: return tpi_comm_ok(c, give(c, w->in, 1), "ncclSend"); /* of a direction the sender is rank 0 */
-    case TPI_RECV: return tpi_comm_ok(c, get(c, w->out, 0), "ncclRecv");
+    case TPI_SEND: return tpi_comm_ok(c, send_piece(c, w->in, 1), "ncclSend"); /* of a direction the sender is rank 0 */
+    case TPI_RECV: return tpi_comm_ok(c, receive_piece(c, w->out, 0), "ncclRecv");
     default: return tpi_refuse(TP_ERR_RUNTIME, "%s is nothing that NCCL does", tpi_work_names[w->kind]);
     }
 }
@@ -491,10 +489,10 @@ static bool broken(tp_group *g, char text[TPI_REASON_BYTES]) {
 
 /* The group of that place in the list, with one more reference; NULL: there are not so many. What is done with it may
  * take its time, and take the lock. */
-static tp_group *group_at(tpi_job *job, int place) {
+static tp_group *group_at(tpi_job *job, int index) {
     pthread_mutex_lock(&job->lock);
     tp_group *g = job->all;
-    while (g && place-- > 0) g = g->next;
+    while (g && index-- > 0) g = g->next;
     if (g) atomic_fetch_add(&g->refs, 1);
     pthread_mutex_unlock(&job->lock);
     return g;
@@ -514,7 +512,7 @@ bool tpi_gpu_trouble(tpi_job *job, char text[TPI_REASON_BYTES]) {
     return found;
 }
 
-static void *take(tpi_comm *c) { /* nobody uses it any more */
+static void *claim_comm(tpi_comm *c) { /* nobody uses it any more */
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 1;
@@ -537,7 +535,7 @@ void tpi_gpu_abort(tpi_job *job) {
     tp_group *g;
     for (int i = 0; (g = group_at(job, i)); i++) {
         for (tpi_comm *c = first_of(g); c; c = c->next) {
-            void *comm = take(c);
+            void *comm = claim_comm(c);
             if (comm) c->nccl->abort(comm);
         }
         tpi_group_release(g);
@@ -563,7 +561,7 @@ void tpi_gpu_end(tp_group *g) {
     }
     bool quiet = tpi_gpu_quiet(g, g->timeout);
     for (tpi_comm *c = first_of(g); c; c = c->next) {
-        void *comm = take(c);
+        void *comm = claim_comm(c);
         if (comm) (quiet ? c->nccl->destroy : c->nccl->abort)(comm);
     }
 }

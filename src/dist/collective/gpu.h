@@ -26,7 +26,7 @@ bool tpi_gpu_quiet(tp_group *group,
 void tpi_gpu_end(tp_group *group);    /* of its threads and communicators, after what was asked for is done */
 void tpi_gpu_forget(tp_group *group); /* frees what is left of its communicators */
 
-/* comm.c */
+/* nccl_comm.c */
 typedef struct tpi_comm {
     struct tpi_comm *next;
     tp_group *group;

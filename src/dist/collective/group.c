@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/memory.h"
 #include "dist/collective/gpu.h"
 #include "dist/engine/net.h"
@@ -39,7 +40,7 @@ static void begin(tp_work *w, const char about[TPI_ABOUT_BYTES]) {
         return; /* a message, or one that a later one, on a GPU, did not wait for */
     g->entered = w->number;
     memcpy(g->last, about, sizeof g->last);
-    memcpy(g->place, w->place, sizeof g->place);
+    memcpy(g->call_site, w->call_site, sizeof g->call_site);
 }
 
 void tpi_work_begin(tp_work *w) {
@@ -212,6 +213,7 @@ void tpi_group_end_thread(tp_group *g) {
 }
 
 void tp_group_free(tp_group *g) {
+    if (TPI_ENDED(g, "a group")) return;
     if (!g) return;
     tpi_job *job = g->job;
     tpi_group_end_thread(g);
@@ -233,19 +235,33 @@ void tpi_group_release(tp_group *g) {
     pthread_mutex_destroy(&g->launching);
     pthread_cond_destroy(&g->changed);
     tpi_mfree(g->ranks);
-    tpi_mfree(g);
+    tpi_handle_mfree(g);
 }
 
 static const tp_group *or_world(const tp_group *g) { return g || !tpi_job_now ? g : tp_dist_world(); }
-int tp_group_rank(const tp_group *g) { return or_world(g) ? or_world(g)->rank : -1; }
-int tp_group_size(const tp_group *g) { return or_world(g) ? or_world(g)->n : -1; }
-const char *tp_group_name(const tp_group *g) { return or_world(g) ? or_world(g)->name : ""; }
-int64_t tp_group_number(const tp_group *g) { return or_world(g) ? or_world(g)->number : 0; }
+int tp_group_rank(const tp_group *g) {
+    if (TPI_ENDED(g, "a group")) return -1;
+    return or_world(g) ? or_world(g)->rank : -1;
+}
+int tp_group_size(const tp_group *g) {
+    if (TPI_ENDED(g, "a group")) return -1;
+    return or_world(g) ? or_world(g)->n : -1;
+}
+const char *tp_group_name(const tp_group *g) {
+    if (TPI_ENDED(g, "a group")) return NULL;
+    return or_world(g) ? or_world(g)->name : "";
+}
+int64_t tp_group_number(const tp_group *g) {
+    if (TPI_ENDED(g, "a group")) return -1;
+    return or_world(g) ? or_world(g)->number : 0;
+}
 int tp_group_global_rank(const tp_group *g, int rank) {
+    if (TPI_ENDED(g, "a group")) return -1;
     g = or_world(g);
     return g && rank >= 0 && rank < g->n ? g->ranks[rank] : -1;
 }
 void tp_group_set_timeout(tp_group *g, double seconds) {
+    if (TPI_ENDED(g, "a group")) return;
     g = (tp_group *)or_world(g);
     if (!g || seconds <= 0) return;
     pthread_mutex_lock(&g->lock);
@@ -295,6 +311,7 @@ static void wait_a_while(tp_work *w, double seconds) { /* up to that long, for i
 }
 
 bool tp_work_done(tp_work *w) {
+    if (TPI_ENDED(w, "a collective's work")) return false;
     if (w && !w->done && w->gpu) tpi_gpu_look_at(w);
     if (w && !w->done && w->request) wait_a_while(w, 0);
     return !w || w->done;
@@ -326,11 +343,16 @@ void tpi_group_abandon(tp_group *g) {
     for (tp_work *w; (w = unfinished(g, false, 0));) finish_one(w);
 }
 
-bool tp_work_succeeded(tp_work *w) { return w && tp_work_done(w) && !w->failed; }
+bool tp_work_succeeded(tp_work *w) {
+    if (TPI_ENDED(w, "a collective's work")) return false;
+    return w && tp_work_done(w) && !w->failed;
+}
 const char *tp_work_error(tp_work *w) {
+    if (TPI_ENDED(w, "a collective's work")) return NULL;
     return w && tp_work_done(w) && w->failed ? w->error ? w->error : "out of memory" : NULL;
 }
 int tp_work_source(tp_work *w) {
+    if (TPI_ENDED(w, "a collective's work")) return -1;
     if (w && w->gpu && w->kind == TPI_RECV) return w->root; /* NCCL's come from one rank */
     return w && w->kind == TPI_RECV && tp_work_succeeded(w) ? w->source : -1;
 }
@@ -343,6 +365,7 @@ bool tpi_work_timed_out(tp_work *w, double seconds) {
 }
 
 bool tp_work_wait(tp_work *w, double seconds) {
+    if (TPI_ENDED(w, "a collective's work")) return false;
     if (!w) return tpi_refuse(TP_ERR_TYPE, "argument 'work': expected a work, got NULL");
     if (!tp_ok()) return false;
     if (w->gpu) return tpi_gpu_wait(w, seconds);
@@ -363,6 +386,7 @@ bool tp_work_wait(tp_work *w, double seconds) {
 }
 
 bool tp_dist_wait(tp_work *w) {
+    if (TPI_ENDED(w, "a collective's work")) return false;
     bool ok = w && tp_work_wait(w, -1);
     tp_work_release(w);
     return ok;

@@ -13,7 +13,7 @@
 #define TPI_TIME_UP_LATER 10
 
 enum {
-    TPI_PLACE_BYTES = 192,
+    TPI_CALL_SITE_BYTES = 192,
     TPI_REASON_BYTES = 1900,
     TPI_ABOUT_BYTES = 192,
     TPI_NAME_BYTES = 64,
@@ -85,7 +85,7 @@ struct tp_group {
     int64_t number;        /* of collectives asked for */
     tp_work *waiting;      /* list of works that have begun and are not done, for the watcher; with the lock */
     int64_t entered, left; /* numbers of the collectives that this rank came to and left last; with the lock */
-    char last[TPI_ABOUT_BYTES], place[TPI_PLACE_BYTES]; /* what the last one was, and where in the program */
+    char last[TPI_ABOUT_BYTES], call_site[TPI_CALL_SITE_BYTES]; /* what the last one was, and where in the program */
     double left_at;
     struct tpi_comm *comms;    /* list of NCCL's communicators, with the lock; they stay until the group goes */
     pthread_mutex_t launching; /* collectives on GPUs begin one by one, in the order of their numbers */
@@ -120,7 +120,7 @@ struct tp_work {
     double since; /* when it began; reported: when the watcher last spoke of it; awaited: when somebody last waited for
                      this message. With the lock */
     double reported, awaited;
-    char place[TPI_PLACE_BYTES];
+    char call_site[TPI_CALL_SITE_BYTES];
 };
 
 /* collective.c: runs it, in the group's thread. False with an error. */
@@ -137,7 +137,7 @@ bool tpi_job_fail(tpi_job *job, const char *reason);
 bool tpi_job_ok(tpi_job *job); /* false with the reason as an error, if it has failed */
 bool tpi_refuse_engine(
     tpi_job *job); /* an engine's function failed: false with an error, the watcher's where it knows more */
-const char *tpi_rank_name(tpi_job *job, int rank, char *text, size_t room); /* "rank 3 (host n1, pid 812)" */
+const char *tpi_rank_name(tpi_job *job, int rank, char *text, size_t capacity); /* "rank 3 (host n1, pid 812)" */
 uint64_t tpi_message_slot(const tp_group *group, int channel, int64_t tag);
 enum { TPI_CHANNEL_CHECK = 1, TPI_CHANNEL_DATA, TPI_CHANNEL_MESSAGE };
 

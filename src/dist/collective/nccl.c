@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <taper/dist.h>
 #include <taper/gpu.h>
-#include "device/cuda/api.h"
+#include "device/cuda/driver_api.h"
 
 static struct {
     pthread_mutex_t lock;

@@ -6,8 +6,10 @@
 #include <string.h>
 #include <taper/autograd.h>
 #include <taper/ddp.h>
+#include "tensor/same_device.h"
 #include "autograd/glue.h"
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/memory.h"
 #include "tensor/check_arguments.h"
 #include "tensor/tensor.h"
@@ -153,7 +155,7 @@ static bool sum_of_use(tp_reducer *r, bool *asked) {
     return !*asked || r->o.sum(r->o.context, r->used);
 }
 
-static bool take_back(tp_reducer *r, reduced *p) {
+static bool store_gradient(tp_reducer *r, reduced *p) {
     tp_tensor *grad = tp_grad(p->parameter);
     if (r->o.as_views) return lies_in(grad, p->view) || tp_set_grad(p->parameter, p->view);
     if (grad) return copy(r, grad, p->view);
@@ -169,7 +171,8 @@ static bool complete(tp_reducer *r) {
         const bucket *b = &r->buckets[i];
         if ((ok || r->o.by_hand) && !r->o.wait(r->o.context, i)) ok = false;
         for (int64_t k = 0; ok && k < b->n; k++)
-            if (!asked || ((const int32_t *)r->used->data)[b->members[k]]) ok = take_back(r, &r->params[b->members[k]]);
+            if (!asked || ((const int32_t *)r->used->data)[b->members[k]])
+                ok = store_gradient(r, &r->params[b->members[k]]);
     }
     r->expects = r->running = false;
     return ok;
@@ -203,18 +206,30 @@ bool tp_reducer_shadow(tp_reducer *r) {
 }
 
 /* ---- Asking and telling ---- */
-bool tp_reducer_running(const tp_reducer *r) { return r && r->running; }
-bool tp_reducer_has(const tp_reducer *r, int64_t i) { return r && i >= 0 && i < r->n && r->params[i].ready; }
+bool tp_reducer_running(const tp_reducer *r) {
+    if (TPI_ENDED(r, "a reducer")) return false;
+    return r && r->running;
+}
+bool tp_reducer_has(const tp_reducer *r, int64_t i) {
+    if (TPI_ENDED(r, "a reducer")) return false;
+    return r && i >= 0 && i < r->n && r->params[i].ready;
+}
 void tp_reducer_divide(tp_reducer *r, double by) {
+    if (TPI_ENDED(r, "a reducer")) return;
     if (r) r->divisor = by;
 }
 void tp_reducer_pause(tp_reducer *r, bool on) {
+    if (TPI_ENDED(r, "a reducer")) return;
     if (r) r->paused = on;
 }
 void tp_reducer_set_static(tp_reducer *r) {
+    if (TPI_ENDED(r, "a reducer")) return;
     if (r) r->o.static_graph = true;
 }
-int64_t tp_reducer_buckets(const tp_reducer *r) { return r ? r->nbuckets : 0; }
+int64_t tp_reducer_buckets(const tp_reducer *r) {
+    if (TPI_ENDED(r, "a reducer")) return -1;
+    return r ? r->nbuckets : 0;
+}
 tp_tensor *tp_reducer_bucket(const tp_reducer *r, int64_t i, tp_ints *parameters) {
     if (!TPI_GIVEN(r, "a reducer")) return NULL;
     if (i < 0 || i >= r->nbuckets)
@@ -232,8 +247,7 @@ static void *zeroed(size_t bytes) {
 
 static bool fits(const tp_reducer *r, const bucket *b, const tp_tensor *p) {
     const tp_tensor *first = r->params[b->members[0]].parameter;
-    const tp_device here = tpi_device(p), there = tpi_device(first);
-    return !b->full && p->dtype == first->dtype && here.type == there.type && here.index == there.index;
+    return !b->full && p->dtype == first->dtype && tpi_same_device(tpi_device(p), tpi_device(first));
 }
 
 /* The bucket of its dtype and device that is not full yet, or a new one. */
@@ -323,7 +337,7 @@ static bool add_hook(tp_reducer *r, int64_t i) {
 }
 
 void tp_reducer_free(tp_reducer *r) {
-    if (!r) return;
+    if (!TPI_ENDS(r, "reducer", "a reducer")) return;
     for (int64_t i = 0; r->params && i < r->n; i++) {
         reduced *p = &r->params[i];
         if (p->hook) p->link->reducer = NULL; /* a hook that cannot be removed does nothing from now on */
@@ -339,7 +353,7 @@ void tp_reducer_free(tp_reducer *r) {
     tp_release(r->used);
     tpi_mfree(r->params);
     tpi_mfree(r->buckets);
-    tpi_mfree(r);
+    tpi_handle_mfree(r);
 }
 
 tp_reducer *tp_reducer_new(int64_t n, tp_tensor *const *parameters, const char *const *names,
@@ -347,7 +361,7 @@ tp_reducer *tp_reducer_new(int64_t n, tp_tensor *const *parameters, const char *
     if (!TPI_LIST_GIVEN(parameters, n) || !TPI_LIST_GIVEN(names, n) || !TPI_GIVEN(options, "options")) return NULL;
     tp_reducer *r = zeroed(sizeof *r);
     if (!r) return NULL;
-    tpi_take_options(&r->o, sizeof r->o, options, options->size);
+    tpi_copy_options(&r->o, sizeof r->o, options, options->size);
     if (!r->o.bucket_bytes) r->o.bucket_bytes = 25 << 20;
     if (!r->o.first_bytes) r->o.first_bytes = 1 << 20;
     if (r->o.first_bytes > r->o.bucket_bytes) r->o.first_bytes = r->o.bucket_bytes;

@@ -22,15 +22,15 @@ tpi_round tpi_round_new(tp_work *work, int channel) {
 }
 
 static leg *next_leg(tpi_round *r) {
-    if (r->n == r->room) {
-        int room = r->room ? r->room * 2 : 16;
-        leg *more = tpi_realloc(r->legs, sizeof *more * (size_t)room);
+    if (r->n == r->capacity) {
+        int capacity = r->capacity ? r->capacity * 2 : 16;
+        leg *more = tpi_realloc(r->legs, sizeof *more * (size_t)capacity);
         if (!more) {
             r->ok = false;
             return NULL;
         }
         r->legs = more;
-        r->room = room;
+        r->capacity = capacity;
     }
     return &r->legs[r->n];
 }
@@ -105,7 +105,7 @@ bool tpi_round_end(tpi_round *r) {
     }
     tpi_mfree(r->legs);
     r->legs = NULL;
-    r->n = r->room = 0;
+    r->n = r->capacity = 0;
     if (r->ok) return true;
     if (tp_ok()) tpi_refuse_engine(job);
     return false;

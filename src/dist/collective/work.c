@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/memory.h"
 #include "dist/collective/gpu.h"
 #include "dist/collective/group.h"
@@ -12,9 +13,9 @@
 #include "dist/collective/reduce.h"
 #include "tensor/tensor.h"
 
-static _Thread_local char place_now[TPI_PLACE_BYTES];
+static _Thread_local char call_site_now[TPI_CALL_SITE_BYTES];
 
-void tp_dist_set_place(const char *text) { snprintf(place_now, sizeof place_now, "%s", text ? text : ""); }
+void tp_dist_set_place(const char *text) { snprintf(call_site_now, sizeof call_site_now, "%s", text ? text : ""); }
 
 /* ---- Works ---- */
 static void free_pieces(tpi_piece *pieces, int n) {
@@ -26,6 +27,7 @@ static void free_pieces(tpi_piece *pieces, int n) {
 }
 
 void tp_work_release(tp_work *w) {
+    if (TPI_ENDED(w, "a collective's work")) return;
     if (!w) return;
     if (w->request && !w->orphan &&
         atomic_load(&w->refs) ==
@@ -39,7 +41,7 @@ void tp_work_release(tp_work *w) {
     tpi_gpu_work_free(w);
     tpi_group_release(w->group);
     tpi_mfree(w->error);
-    tpi_mfree(w);
+    tpi_handle_mfree(w);
 }
 
 static tp_group *group_of(tp_group *g) {
@@ -101,7 +103,7 @@ static tp_work *new_work(tp_group *g, tpi_work_kind kind, tp_tensors in, tp_tens
     if (!w) return NULL;
     atomic_fetch_add(&g->refs, 1);
     *w = (tp_work){.refs = 1, .group = g, .kind = kind};
-    snprintf(w->place, sizeof w->place, "%s", place_now);
+    snprintf(w->call_site, sizeof w->call_site, "%s", call_site_now);
     if (set_pieces(&w->in, &w->nin, in, "tensor") && set_pieces(&w->out, &w->nout, out, "output")) return w;
     tp_work_release(w);
     return NULL;
@@ -167,6 +169,7 @@ static tp_work *submit(tp_work *w) {
 
 /* ---- The calls ---- */
 tp_work *tp_dist_all_reduce(tp_group *g, tp_tensor *t, tp_reduce_op op) {
+    if (TPI_ENDED(g, "a group") || TPI_ENDED(t, "a tensor")) return NULL;
     if (!(g = group_of(g)) || (t && !check_op(g, t, op))) return NULL;
     tp_work *w = new_work(g, TPI_ALL_REDUCE, one(&t), none);
     if (w) w->op = op;
@@ -174,6 +177,7 @@ tp_work *tp_dist_all_reduce(tp_group *g, tp_tensor *t, tp_reduce_op op) {
 }
 
 tp_work *tp_dist_reduce(tp_group *g, tp_tensor *t, tp_reduce_op op, int root) {
+    if (TPI_ENDED(g, "a group") || TPI_ENDED(t, "a tensor")) return NULL;
     if (!(g = group_of(g)) || !check_root(g, root, "dst") || (t && !check_op(g, t, op))) return NULL;
     tp_work *w = new_work(g, TPI_REDUCE, one(&t), none);
     if (w) {
@@ -184,6 +188,7 @@ tp_work *tp_dist_reduce(tp_group *g, tp_tensor *t, tp_reduce_op op, int root) {
 }
 
 tp_work *tp_dist_broadcast(tp_group *g, tp_tensor *t, int root) {
+    if (TPI_ENDED(g, "a group") || TPI_ENDED(t, "a tensor")) return NULL;
     if (!(g = group_of(g)) || !check_root(g, root, "src")) return NULL;
     tp_work *w = new_work(g, TPI_BROADCAST, one(&t), none);
     if (w) w->root = root;
@@ -191,6 +196,7 @@ tp_work *tp_dist_broadcast(tp_group *g, tp_tensor *t, int root) {
 }
 
 tp_work *tp_dist_all_gather(tp_group *g, tp_tensors out, tp_tensor *in) {
+    if (TPI_ENDED(g, "a group") || TPI_ENDED(in, "a tensor")) return NULL;
     if (!(g = group_of(g)) || !check_list(g, out, "tensor_list") ||
         (in && !check_like(out, in, g->rank, "tensor_list")))
         return NULL;
@@ -198,6 +204,7 @@ tp_work *tp_dist_all_gather(tp_group *g, tp_tensors out, tp_tensor *in) {
 }
 
 tp_work *tp_dist_gather(tp_group *g, tp_tensors out, tp_tensor *in, int root) {
+    if (TPI_ENDED(g, "a group") || TPI_ENDED(in, "a tensor")) return NULL;
     if (!(g = group_of(g)) || !check_root(g, root, "dst")) return NULL;
     bool here = g->rank == root;
     if (here && (!check_list(g, out, "gather_list") || (in && !check_like(out, in, -1, "gather_list")))) return NULL;
@@ -207,6 +214,7 @@ tp_work *tp_dist_gather(tp_group *g, tp_tensors out, tp_tensor *in, int root) {
 }
 
 tp_work *tp_dist_scatter(tp_group *g, tp_tensor *out, tp_tensors in, int root) {
+    if (TPI_ENDED(g, "a group") || TPI_ENDED(out, "a tensor")) return NULL;
     if (!(g = group_of(g)) || !check_root(g, root, "src")) return NULL;
     bool here = g->rank == root;
     if (here && (!check_list(g, in, "scatter_list") || (out && !check_like(in, out, -1, "scatter_list")))) return NULL;
@@ -216,6 +224,7 @@ tp_work *tp_dist_scatter(tp_group *g, tp_tensor *out, tp_tensors in, int root) {
 }
 
 tp_work *tp_dist_reduce_scatter(tp_group *g, tp_tensor *out, tp_tensors in, tp_reduce_op op) {
+    if (TPI_ENDED(g, "a group") || TPI_ENDED(out, "a tensor")) return NULL;
     if (!(g = group_of(g)) || !check_list(g, in, "input_list")) return NULL;
     if (out && (!check_op(g, out, op) || !check_like(in, out, g->rank, "input_list"))) return NULL;
     tp_work *w = new_work(g, TPI_REDUCE_SCATTER, in, one(&out));
@@ -224,6 +233,7 @@ tp_work *tp_dist_reduce_scatter(tp_group *g, tp_tensor *out, tp_tensors in, tp_r
 }
 
 tp_work *tp_dist_all_to_all(tp_group *g, tp_tensors out, tp_tensors in) {
+    if (TPI_ENDED(g, "a group")) return NULL;
     if (!(g = group_of(g)) || !check_list(g, out, "output_tensor_list") || !check_list(g, in, "input_tensor_list"))
         return NULL;
     for (int64_t i = 0; i < in.n; i++)
@@ -255,6 +265,7 @@ bool tpi_agree_on_group(int n, const int *ranks) {
 }
 
 tp_work *tp_dist_barrier(tp_group *g) {
+    if (TPI_ENDED(g, "a group")) return NULL;
     return (g = group_of(g)) ? submit(new_work(g, TPI_BARRIER, none, none)) : NULL;
 }
 
@@ -291,6 +302,7 @@ static bool check_times(const tp_group *g, const tp_tensor *whole, const tp_tens
 }
 
 tp_work *tp_dist_all_gather_into(tp_group *g, tp_tensor *out, tp_tensor *in) {
+    if (TPI_ENDED(g, "a group") || TPI_ENDED(out, "a tensor") || TPI_ENDED(in, "a tensor")) return NULL;
     if (!(g = group_of(g)) || !check_flat(out, "output_tensor") || !in || !check_times(g, out, in, "output_tensor"))
         return NULL;
     tp_tensors list = cut(out, g->n, NULL);
@@ -300,6 +312,7 @@ tp_work *tp_dist_all_gather_into(tp_group *g, tp_tensor *out, tp_tensor *in) {
 }
 
 tp_work *tp_dist_reduce_scatter_of(tp_group *g, tp_tensor *out, tp_tensor *in, tp_reduce_op op) {
+    if (TPI_ENDED(g, "a group")) return NULL;
     if (!(g = group_of(g)) || !out || !in) return NULL;
     tp_tensor *flat = tpi_contiguous_data(in);
     tp_tensors list = flat && check_times(g, flat, out, "input") ? cut(flat, g->n, NULL) : none;
@@ -330,6 +343,7 @@ static int64_t *row_lengths(const tp_group *g, const tp_tensor *t, tp_ints rows,
 }
 
 tp_work *tp_dist_all_to_all_single(tp_group *g, tp_tensor *out, tp_tensor *in, tp_ints out_rows, tp_ints in_rows) {
+    if (TPI_ENDED(g, "a group") || TPI_ENDED(out, "a tensor") || TPI_ENDED(in, "a tensor")) return NULL;
     if (!(g = group_of(g)) || !check_flat(out, "output") || !check_flat(in, "input")) return NULL;
     int64_t *to = row_lengths(g, in, in_rows, "input_split_sizes"),
             *from = to ? row_lengths(g, out, out_rows, "output_split_sizes") : NULL;
@@ -374,6 +388,7 @@ static bool check_tag(int64_t tag) {
 }
 
 tp_work *tp_dist_send(tp_group *g, tp_tensor *t, int to, int64_t tag) {
+    if (TPI_ENDED(g, "a group") || TPI_ENDED(t, "a tensor")) return NULL;
     if (!(g = group_of(g)) || !check_root(g, to, "dst") || !check_tag(tag)) return NULL;
     if (to == g->rank) return tpi_fail(TP_ERR_VALUE, "argument 'dst': rank %d cannot send to itself", to);
     return start(new_work(g, TPI_SEND, one(&t), none), to, tag);
@@ -386,6 +401,7 @@ static bool check_source(tp_work *w, int from) { /* from whom it may come decide
 }
 
 tp_work *tp_dist_recv(tp_group *g, tp_tensor *t, int from, int64_t tag) {
+    if (TPI_ENDED(g, "a group") || TPI_ENDED(t, "a tensor")) return NULL;
     if (!(g = group_of(g)) || (from >= 0 && !check_root(g, from, "src")) || !check_tag(tag)) return NULL;
     if (from == g->rank) return tpi_fail(TP_ERR_VALUE, "argument 'src': rank %d cannot receive from itself", from);
     tp_work *w = new_work(g, TPI_RECV, none, one(&t));

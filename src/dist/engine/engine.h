@@ -24,7 +24,7 @@ typedef struct tpi_engine_host {
     const char *listen;  /* where to listen for them: addresses with spaces between, or "*" (listener.h) */
     void *context;
     bool (*set)(void *context, const char *key, const char *text);
-    bool (*get)(void *context, const char *key, char *text, int64_t room);
+    bool (*get)(void *context, const char *key, char *text, int64_t capacity);
     bool (*failed)(void *context);                 /* the job has failed in the meantime: give up */
     void (*fail)(void *context, const char *text); /* says why something failed, before the function returns so */
 } tpi_engine_host;
@@ -39,8 +39,8 @@ typedef struct tpi_engine {
     int32_t version;
     const char *name;
     void *(*open)(const tpi_engine_host *host);
-    void (*place)(void *self, int *rank,
-                  int *size); /* optional: an engine that knows them by itself, and opens without the store */
+    void (*get_rank)(void *self, int *rank,
+                     int *size); /* optional: an engine that knows them by itself, and opens without the store */
     void (*close)(void *self, bool in_order); /* not in order: a rank is dead, nobody may be waited for */
     void (*stop)(void *self);                 /* from any thread: whatever waits fails, now and later */
 

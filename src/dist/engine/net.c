@@ -259,7 +259,7 @@ const char *tpi_net_host(void) {
 }
 
 /* Two processes share a loopback if they share the kernel and its network namespace. */
-void tpi_net_loopback_word(char *word, size_t room) {
+void tpi_net_loopback_word(char *word, size_t capacity) {
     char boot[64] = "?", space[64] = "?";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (file && !fgets(boot, sizeof boot, file)) strcpy(boot, "?");
@@ -267,27 +267,27 @@ void tpi_net_loopback_word(char *word, size_t room) {
     boot[strcspn(boot, "\n")] = 0;
     ssize_t n = readlink("/proc/self/ns/net", space, sizeof space - 1);
     if (n > 0) space[n] = 0;
-    snprintf(word, room, "%.40s/%.40s/%.60s", boot, space, tpi_net_host());
+    snprintf(word, capacity, "%.40s/%.40s/%.60s", boot, space, tpi_net_host());
 }
 
-static bool address_text(const struct sockaddr *a, char *text, size_t room) {
+static bool address_text(const struct sockaddr *a, char *text, size_t capacity) {
     if (!a || (a->sa_family != AF_INET && a->sa_family != AF_INET6)) return false;
     const void *bytes = a->sa_family == AF_INET ? (const void *)&((const struct sockaddr_in *)a)->sin_addr
                                                 : (const void *)&((const struct sockaddr_in6 *)a)->sin6_addr;
-    if (!inet_ntop(a->sa_family, bytes, text, (socklen_t)room)) return false;
+    if (!inet_ntop(a->sa_family, bytes, text, (socklen_t)capacity)) return false;
     if (strncmp(text, "::ffff:", 7) == 0 && strchr(text, '.')) memmove(text, text + 7, strlen(text + 7) + 1);
     return strncmp(text, "fe80:", 5) != 0;
 }
 
-bool tpi_net_own_address(int fd, char *text, size_t room) {
+bool tpi_net_own_address(int fd, char *text, size_t capacity) {
     struct sockaddr_storage near;
     socklen_t length = sizeof near;
     return getsockname(fd, (struct sockaddr *)&near, &length) == 0 &&
-           address_text((struct sockaddr *)&near, text, room);
+           address_text((struct sockaddr *)&near, text, capacity);
 }
 
 /* The addresses of an interface, or (name NULL) of all but loopback. How long the text has become. */
-static size_t interface_addresses(const char *name, char *text, size_t room) {
+static size_t interface_addresses(const char *name, char *text, size_t capacity) {
     struct ifaddrs *all = NULL;
     size_t at = 0;
     text[0] = 0;
@@ -296,14 +296,16 @@ static size_t interface_addresses(const char *name, char *text, size_t room) {
         char one[INET6_ADDRSTRLEN];
         if (!(i->ifa_flags & IFF_UP) || (name ? strcmp(name, i->ifa_name) != 0 : (i->ifa_flags & IFF_LOOPBACK) != 0))
             continue;
-        if (!address_text(i->ifa_addr, one, sizeof one) || at + strlen(one) + 2 > room) continue;
-        at += (size_t)snprintf(text + at, room - at, "%s%s", at ? " " : "", one);
+        if (!address_text(i->ifa_addr, one, sizeof one) || at + strlen(one) + 2 > capacity) continue;
+        at += (size_t)snprintf(text + at, capacity - at, "%s%s", at ? " " : "", one);
     }
     freeifaddrs(all);
     return at;
 }
 
-bool tpi_net_interface(const char *name, char *text, size_t room) { return interface_addresses(name, text, room) > 0; }
+bool tpi_net_interface(const char *name, char *text, size_t capacity) {
+    return interface_addresses(name, text, capacity) > 0;
+}
 
 bool tpi_net_address(int port, const char *listen, char text[TPI_ADDRESS_BYTES]) {
     char word[192];

@@ -1,6 +1,6 @@
-/* Sockets for the room: listening, connecting, sending and receiving whole messages, each with a deadline. Sockets
- * close on exec and are known to a forked child, which closes them (tpi_net_forked), so that a rank's death is seen
- * while a child of its lives on. */
+/* Sockets for process groups: listening, connecting, sending and receiving whole messages, each with a deadline.
+ * Sockets close on exec and are known to a forked child, which closes them (tpi_net_forked), so that a rank's death is
+ * seen while a child of its lives on. */
 #ifndef TPI_DIST_NET_H
 #define TPI_DIST_NET_H
 #include <pthread.h>
@@ -41,9 +41,10 @@ bool tpi_net_address(int port, const char *listen, char text[TPI_ADDRESS_BYTES])
 int tpi_net_connect_to(const char *address, double deadline,
                        const tpi_recogniser *recogniser); /* to what tpi_net_address wrote */
 bool tpi_net_interface(const char *name, char *text,
-                       size_t room); /* an interface's addresses, with spaces between; false: it has none */
-void tpi_net_more_descriptors(void); /* a connection per rank may be more than the usual limit */
-bool tpi_net_own_address(int fd, char *text, size_t room); /* the local end of a connection: "10.0.0.1" */
-const char *tpi_net_host(void);                            /* the machine's name */
-void tpi_net_loopback_word(char *word, size_t room); /* a word that is the same for processes which share a loopback */
+                       size_t capacity); /* an interface's addresses, with spaces between; false: it has none */
+void tpi_net_more_descriptors(void);     /* a connection per rank may be more than the usual limit */
+bool tpi_net_own_address(int fd, char *text, size_t capacity); /* the local end of a connection: "10.0.0.1" */
+const char *tpi_net_host(void);                                /* the machine's name */
+void tpi_net_loopback_word(char *word,
+                           size_t capacity); /* a word that is the same for processes which share a loopback */
 #endif

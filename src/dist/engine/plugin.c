@@ -131,11 +131,48 @@ static const tpi_engine *gloo_engine(void) {
                : tpi_fail(TP_ERR_RUNTIME, "TAPER_GLOO=1: libtaper-gloo.so, or the libgloo that it needs, is not there");
 }
 
-static bool is(const char *backend, const char *name) { return strcmp(backend, name) == 0; }
+static const tpi_engine *tcp_engine(void) { return &tpi_tcp_engine; }
+static const tpi_engine *needed_mpi_engine(void) {
+    const tpi_engine *mpi = mpi_engine();
+    return mpi ? mpi
+               : tpi_fail(TP_ERR_RUNTIME,
+                          "backend 'mpi': no libmpi was found, or none that a plug-in (libtaper-mpi-openmpi.so, "
+                          "libtaper-mpi-mpich.so) speaks to: %s",
+                          no_mpi);
+}
+
+static bool always(void) { return true; }
+static bool has_mpi(void) { return mpi_engine(); }
+static bool has_nccl(void) { return tpi_nccl_for(TP_CUDA); }
+static bool has_xccl(void) { return tpi_nccl_for(TP_XPU); }
+
+typedef struct backend_row {
+    const char *name;
+    const tpi_engine *(*engine)(void); /* what carries bytes between hosts */
+    bool (*available)(void);           /* NULL: another name of a backend, which nobody asks for */
+    bool as_launched;                  /* where MPI started the ranks, MPI carries them */
+    bool by_nccl;                      /* tensors on GPUs go by NCCL or its kin */
+} backend_row;
+static const backend_row backends[] = {
+    {"gloo", gloo_engine, always, .by_nccl = false},
+    {"tcp", tcp_engine, always, .by_nccl = false},
+    {"mpi", needed_mpi_engine, has_mpi, .by_nccl = false},
+    {"nccl", gloo_engine, has_nccl, .by_nccl = true},
+    {"xccl", gloo_engine, has_xccl, .as_launched = true, .by_nccl = true},
+    {"ccl", gloo_engine, NULL, .as_launched = true, .by_nccl = true},
+};
+
+static const backend_row *find_backend_of(const char *name, size_t length) {
+    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
+        if (strlen(backends[i].name) == length && memcmp(backends[i].name, name, length) == 0) return &backends[i];
+    return NULL;
+}
+static const backend_row *find_backend(const char *name) { return find_backend_of(name, strlen(name)); }
 
 /* Does it leave the choice to what started the ranks? */
 static bool prefers_mpi(const char *backend) {
-    return backend ? is(backend, "ccl") || is(backend, "xccl") : !getenv("MASTER_ADDR");
+    const backend_row *row = backend ? find_backend(backend) : NULL;
+    return backend ? row && row->as_launched : !getenv("MASTER_ADDR");
 }
 
 const char *tpi_why_no_mpi(const char *backend) {
@@ -145,17 +182,10 @@ const char *tpi_why_no_mpi(const char *backend) {
 const tpi_engine *tpi_engine_for(const char *backend) {
     const tpi_engine *launching = prefers_mpi(backend) ? tpi_launching_engine() : NULL;
     if (launching) return launching;
-    if (!backend || is(backend, "gloo") || is(backend, "nccl") || is(backend, "ccl") || is(backend, "xccl"))
-        return gloo_engine();
-    if (is(backend, "tcp")) return &tpi_tcp_engine;
-    if (!is(backend, "mpi"))
+    const backend_row *row = find_backend(backend ? backend : "gloo");
+    if (!row)
         return tpi_fail(TP_ERR_VALUE, "argument 'backend': expected gloo, mpi, nccl, ccl or tcp, got '%s'", backend);
-    const tpi_engine *mpi = mpi_engine();
-    return mpi ? mpi
-               : tpi_fail(TP_ERR_RUNTIME,
-                          "backend 'mpi': no libmpi was found, or none that a plug-in (libtaper-mpi-openmpi.so, "
-                          "libtaper-mpi-mpich.so) speaks to: %s",
-                          no_mpi);
+    return row->engine();
 }
 
 /* ---- Backends by device ---- */
@@ -173,35 +203,31 @@ static const char *part_for(const char *backend, const char *device, size_t *len
     return NULL;
 }
 
-const char *tpi_host_backend(const char *backend, char *text, size_t room) {
+const char *tpi_host_backend(const char *backend, char *text, size_t capacity) {
     size_t length = 0;
     if (!backend || !strchr(backend, ':')) return backend;
     const char *name = part_for(backend, "cpu", &length);
     if (!name) return NULL; /* GPUs only: whatever is there, for what they leave to the host */
-    if (length == 0 || length >= room)
+    if (length == 0 || length >= capacity)
         return tpi_fail(TP_ERR_VALUE, "argument 'backend': expected a name after 'cpu:', got '%s'", backend);
-    snprintf(text, room, "%.*s", (int)length, name);
+    snprintf(text, capacity, "%.*s", (int)length, name);
     return text;
 }
 
 bool tpi_gpus_by_nccl(const char *backend) {
-    static const char *const devices[] = {"cuda", "xpu"}, *const names[] = {"nccl", "xccl", "ccl"};
-    if (!backend) return true;
-    for (int i = 0; i < 3; i++) {
-        if (is(backend, names[i])) return true;
-        for (int d = 0; d < 2; d++) {
-            size_t length = 0;
-            const char *name = part_for(backend, devices[d], &length);
-            if (name && length == strlen(names[i]) && strncmp(name, names[i], length) == 0) return true;
-        }
+    static const char *const devices[] = {"cuda", "xpu"};
+    const backend_row *row = backend ? find_backend(backend) : NULL;
+    if (!backend || (row && row->by_nccl)) return true;
+    for (int d = 0; d < 2; d++) {
+        size_t length = 0;
+        const char *name = part_for(backend, devices[d], &length);
+        row = name ? find_backend_of(name, length) : NULL;
+        if (row && row->by_nccl) return true;
     }
     return false;
 }
 
 bool tp_dist_available(const char *backend) {
-    if (!backend) return false;
-    if (is(backend, "nccl")) return tpi_nccl_for(TP_CUDA);
-    if (is(backend, "xccl")) return tpi_nccl_for(TP_XPU);
-    if (is(backend, "mpi")) return mpi_engine();
-    return is(backend, "gloo") || is(backend, "tcp");
+    const backend_row *row = backend ? find_backend(backend) : NULL;
+    return row && row->available && row->available();
 }

@@ -6,7 +6,7 @@
 /* Of a backend's name, "nccl", or of what it names for each device, "cpu:gloo,cuda:nccl": which serves the host's
  * memory (in `text`, or NULL: any); and do GPUs go by NCCL? */
 const char *tpi_host_backend(const char *backend, char *text,
-                             size_t room); /* NULL with an error if it cannot be read */
+                             size_t capacity); /* NULL with an error if it cannot be read */
 bool tpi_gpus_by_nccl(const char *backend);
 /* The engine that serves a backend: "gloo", "mpi", "tcp", "nccl", "ccl"; NULL picks by launcher and by what is there.
  * NULL with an error. */

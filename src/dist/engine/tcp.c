@@ -22,7 +22,7 @@
 #include "dist/engine/net.h"
 #include "dist/job/secret.h"
 
-enum { TURN = 512 << 10 }; /* bytes read from one peer before the next one is looked at */
+enum { MOST_AT_ONCE = 512 << 10 }; /* bytes read from one peer before the next one is looked at */
 
 typedef struct head {
     uint64_t slot, label;
@@ -143,9 +143,9 @@ static void end_message(engine *e, int from) {
         deliver(e, into, from);
 }
 
-static bool take(engine *e, int from) { /* what the socket has, up to a turn's worth; false: the peer is gone */
+static bool read_peer(engine *e, int from) { /* what the socket has, up to a turn's worth; false: the peer is gone */
     peer *p = &e->peers[from];
-    for (size_t taken = 0; taken < TURN;) { /* while data pours in, sends must have their turn too */
+    for (size_t nread = 0; nread < MOST_AT_ONCE;) { /* while data pours in, sends must have their turn too */
         bool in_head = p->read < sizeof p->in;
         size_t whole = in_head ? sizeof p->in : sizeof p->in + (size_t)p->in.bytes;
         char *to = in_head ? (char *)&p->in + p->read : p->into->data + (p->read - sizeof p->in);
@@ -153,7 +153,7 @@ static bool take(engine *e, int from) { /* what the socket has, up to a turn's w
         if (n == 0) return false;
         if (n < 0) return errno == EAGAIN || errno == EINTR;
         p->read += (size_t)n;
-        taken += (size_t)n;
+        nread += (size_t)n;
         if (in_head && p->read == whole && !begin_message(e, from)) {
             tp_error_clear();
             return false;
@@ -232,7 +232,7 @@ static void *io_main(void *context) {
             short events = e->polls[i].revents;
             if (!events || e->peers[i].fd < 0 || e->peers[i].fd != e->polls[i].fd) continue;
             bool ok = !(events & POLLOUT) || write_out(e, i);
-            if (events & (POLLIN | POLLHUP | POLLERR)) ok = take(e, i) && ok;
+            if (events & (POLLIN | POLLHUP | POLLERR)) ok = read_peer(e, i) && ok;
             if (!ok) lose(e, i);
         }
     }

@@ -57,13 +57,13 @@ bool tpi_refuse_engine(tpi_job *job) {
 static bool host_set(void *context, const char *key, const char *text) {
     return tpi_store_set_text(((tpi_job *)context)->store, key, text);
 }
-static bool host_get(void *context, const char *key, char *text, int64_t room) {
+static bool host_get(void *context, const char *key, char *text, int64_t capacity) {
     tpi_job *job = context;
     double deadline = tpi_now() + job->host.timeout, slice;
     do { /* a death in the meantime ends the wait */
         slice = tpi_now() + 0.5;
         if (tpi_store_wait_until(job->store, key, slice < deadline ? slice : deadline))
-            return tpi_store_get_text(job->store, key, text, (size_t)room, deadline);
+            return tpi_store_get_text(job->store, key, text, (size_t)capacity, deadline);
     } while (tp_ok() && slice < deadline && tpi_job_ok(job));
     return tp_ok() ? tpi_refuse(TP_ERR_IO, "nobody has set the key '%s' within %.0f seconds", key, job->host.timeout)
                    : false;
@@ -84,15 +84,15 @@ static bool tell_name(tpi_job *job) {
     return tpi_store_set_text(job->store, key, text);
 }
 
-const char *tpi_rank_name(tpi_job *job, int rank, char *text, size_t room) {
+const char *tpi_rank_name(tpi_job *job, int rank, char *text, size_t capacity) {
     char key[32], who[192] = "";
     snprintf(key, sizeof key, "who/%d", rank);
     if (tp_ok() && !tpi_store_get_text(job->store, key, who, sizeof who, 0))
         tp_error_clear(); /* then the number has to do */
     if (*who)
-        snprintf(text, room, "rank %d (%s)", rank, who);
+        snprintf(text, capacity, "rank %d (%s)", rank, who);
     else
-        snprintf(text, room, "rank %d", rank);
+        snprintf(text, capacity, "rank %d", rank);
     return text;
 }
 
@@ -184,7 +184,7 @@ static tp_store *meet(tpi_job *job, double timeout) {
     const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
     bool by_launcher = agent && strcmp(agent, "True") == 0; /* it serves the store, for all of the ranks' jobs */
     if (job->size == 1) return tp_store_hash();
-    if (job->engine->place && job->self) return meet_by_mpi(job->engine, job->self, job->rank, timeout);
+    if (job->engine->get_rank && job->self) return meet_by_mpi(job->engine, job->self, job->rank, timeout);
     bool said = tpi_meeting_point(&m);
     size_t word = said ? strlen(m.word) : 0;
     if (word || (jobs && !by_launcher))
@@ -221,9 +221,9 @@ static void job_free(tpi_job *job, bool in_order) {
 
 /* Engines that know ranks by themselves have the last word. But one that knows of this process alone, while the
  * launcher counts more, is another MPI than the launcher's: each rank would train by itself. */
-static bool take_place(tpi_job *job) {
+static bool read_rank(tpi_job *job) {
     int rank = job->rank, size = job->size;
-    job->engine->place(job->self, &job->rank, &job->size);
+    job->engine->get_rank(job->self, &job->rank, &job->size);
     return job->size > 1 || size <= 1 ||
            tpi_refuse(TP_ERR_RUNTIME,
                       "the launcher says rank %d of %d, but %s, which was opened for the backend 'mpi', knows of this "
@@ -235,7 +235,7 @@ static bool take_place(tpi_job *job) {
 
 static bool open_engine(tpi_job *job) {
     job->self = job->engine->open(&job->host);
-    if (job->self) return !job->engine->place || take_place(job);
+    if (job->self) return !job->engine->get_rank || read_rank(job);
     return tp_ok() ? tpi_refuse(TP_ERR_RUNTIME, "the engine '%s' cannot be opened: %s", job->engine->name,
                                 job->engine_error)
                    : false;
@@ -284,14 +284,14 @@ static bool begin(tpi_job *job, const tp_dist_init_options *o) {
                                   .failed = host_failed,
                                   .fail = host_fail};
     job->host.timeout = job->timeout < 300 ? job->timeout : 300;
-    if (!job->engine || (job->engine->place && !open_engine(job)) || !open_store(job, o->store) || !tell_name(job))
+    if (!job->engine || (job->engine->get_rank && !open_engine(job)) || !open_store(job, o->store) || !tell_name(job))
         return false;
     return (job->size == 1 || tpi_watch_open(job)) && (job->self || open_engine(job));
 }
 
 bool tp_dist_init_with(const tp_dist_init_options *options) {
     tp_dist_init_options o = {0};
-    if (options) tpi_take_options(&o, sizeof o, options, options->size);
+    if (options) tpi_copy_options(&o, sizeof o, options, options->size);
     if (!tp_ok()) return false;
     if (tpi_job_now) return tpi_refuse(TP_ERR_RUNTIME, "trying to initialize the default process group twice!");
     if (!settle(&o)) return false;

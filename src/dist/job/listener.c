@@ -211,7 +211,7 @@ static void report_refusal(tpi_listener *d, int fd, tpi_proof_result why) {
 
 /* Accepts connections, as many as there is room for. A process that can have no more descriptors shows out whoever
  * waits longest. */
-static void take_in(tpi_listener *d, struct pollfd *polls) {
+static void accept_strangers(tpi_listener *d, struct pollfd *polls) {
     for (int s = 0; s < d->n; s++) {
         if (!polls[s].revents) continue;
         polls[s].revents = 0;
@@ -245,7 +245,7 @@ int tpi_listener_accept(tpi_listener *d, struct pollfd *polls) {
         if (r != TPI_UNFINISHED) report_refusal(d, fd, r);
         show_out(d, i);
     }
-    take_in(d, polls);
+    accept_strangers(d, polls);
     return -1;
 }
 

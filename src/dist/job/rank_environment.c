@@ -10,20 +10,31 @@
 typedef struct launcher {
     const char *name;
     const char *rank, *size, *local_rank, *local_size;
+    const char *step_size; /* Slurm's: the tasks of a step, where they are not those of the whole job; or NULL */
+    const char *step;      /* set in tasks alone, where a batch script has a rank too; or NULL */
+    int first_rank;        /* task numbers of PBS begin at 1 */
+    bool sizeless;         /* its size may be missing */
 } launcher;
 
 /* In this order: who sets more than one kind has the one that knows more first. PMIx gives no size; PBS's TM gives no
  * local rank. */
+#define VARIABLES(of_rank, of_size, of_local_rank, of_local_size) \
+    .rank = of_rank, .size = of_size, .local_rank = of_local_rank, .local_size = of_local_size
 static const launcher launchers[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
-    {"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"mvapich", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
-    {"pals", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"},
-    {"mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-    {"slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"},
-    {"pmix", "PMIX_RANK", "PMIX_SIZE", "PMIX_LOCAL_RANK", "PMIX_LOCAL_SIZE"},
-    {"pbs", "PBS_TASKNUM", "PBS_NP", "PBS_LOCAL_RANK", "PBS_NUM_PPN"},
+    {.name = "torchrun", VARIABLES("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")},
+    {.name = "openmpi",
+     VARIABLES("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+               "OMPI_COMM_WORLD_LOCAL_SIZE")},
+    {.name = "mvapich",
+     VARIABLES("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE")},
+    {.name = "pals", VARIABLES("PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE")},
+    {.name = "mpich", VARIABLES("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")},
+    {.name = "slurm",
+     VARIABLES("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
+     .step_size = "SLURM_STEP_NUM_TASKS",
+     .step = "SLURM_STEP_ID"},
+    {.name = "pmix", VARIABLES("PMIX_RANK", "PMIX_SIZE", "PMIX_LOCAL_RANK", "PMIX_LOCAL_SIZE"), .sizeless = true},
+    {.name = "pbs", VARIABLES("PBS_TASKNUM", "PBS_NP", "PBS_LOCAL_RANK", "PBS_NUM_PPN"), .first_rank = 1},
 };
 
 int tpi_env_int(const char *name) { /* -1: not set, or no number */
@@ -33,13 +44,14 @@ int tpi_env_int(const char *name) { /* -1: not set, or no number */
     return end && (*end == 0 || *end == '(') && value >= 0 ? (int)value : -1; /* Slurm: "4(x2)" */
 }
 
+static int size_of(const launcher *l) {
+    int of_step = l->step_size ? tpi_env_int(l->step_size) : -1;
+    return of_step > 0 ? of_step : tpi_env_int(l->size);
+}
+
 static bool says(const launcher *l) {
-    if (tpi_env_int(l->rank) < 0) return false;
-    if (strcmp(l->name, "pmix") == 0) return true;
-    /* A batch script of Slurm's has SLURM_PROCID too, without being a step's task. */
-    if (strcmp(l->name, "slurm") == 0)
-        return getenv("SLURM_STEP_ID") && (tpi_env_int("SLURM_STEP_NUM_TASKS") > 0 || tpi_env_int(l->size) > 0);
-    return tpi_env_int(l->size) > 0;
+    if (tpi_env_int(l->rank) < 0 || (l->step && !getenv(l->step))) return false;
+    return l->sizeless || size_of(l) > 0;
 }
 
 /* How many of the step's tasks are on this node: "2(x3),1" has two on each of the first three nodes. -1: Slurm does not
@@ -75,13 +87,10 @@ bool tp_dist_query(tp_dist_place *place) {
         const launcher *l = &launchers[i];
         if (!says(l)) continue;
         p.launcher = l->name;
-        p.rank = tpi_env_int(l->rank);
-        p.world_size = tpi_env_int(l->size);
+        p.rank = tpi_env_int(l->rank) - l->first_rank;
+        p.world_size = size_of(l);
         p.local_rank = tpi_env_int(l->local_rank);
         p.local_size = tpi_env_int(l->local_size);
-        if (strcmp(l->name, "slurm") == 0 && tpi_env_int("SLURM_STEP_NUM_TASKS") > 0)
-            p.world_size = tpi_env_int("SLURM_STEP_NUM_TASKS");
-        if (strcmp(l->name, "pbs") == 0) p.rank--; /* task numbers begin at 1 */
         ask_slurm(&p);
         if (p.local_rank < 0) p.local_rank = tpi_env_int("PMI_LOCAL_RANK"); /* Cray's and others' PMI */
         if (p.local_size < 0) p.local_size = tpi_env_int("PMI_LOCAL_SIZE");
@@ -101,17 +110,17 @@ int tpi_one_machine(void) {
 }
 
 /* "node[007-010,12],gpu3" begins with node007. */
-static void first_host(const char *list, char *host, size_t room) {
+static void first_host(const char *list, char *host, size_t capacity) {
     size_t stem = strcspn(list, "[,"), n = stem;
-    snprintf(host, room, "%.*s", (int)stem, list);
+    snprintf(host, capacity, "%.*s", (int)stem, list);
     if (list[n] != '[') return;
     size_t digits = strcspn(list + n + 1, "-,]"), at = strlen(host);
-    if (at < room) snprintf(host + at, room - at, "%.*s", (int)digits, list + n + 1);
+    if (at < capacity) snprintf(host + at, capacity - at, "%.*s", (int)digits, list + n + 1);
 }
 
-static bool first_line(const char *path, char *text, size_t room) {
+static bool first_line(const char *path, char *text, size_t capacity) {
     FILE *file = path ? fopen(path, "re") : NULL;
-    bool ok = file && fgets(text, (int)room, file);
+    bool ok = file && fgets(text, (int)capacity, file);
     if (file) fclose(file);
     if (ok) text[strcspn(text, "\n")] = 0;
     return ok && *text;

@@ -73,11 +73,11 @@ static bool key_of_text(const char *text, const char *where, tpi_key *key) {
 }
 
 /* The file's text, if nobody but the owner (this user, or root) can read or change it. */
-static bool read_private(const char *path, char *text, size_t room) {
+static bool read_private(const char *path, char *text, size_t capacity) {
     struct stat about;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return tpi_refuse(TP_ERR_IO, "the job's secret cannot be read from '%s': %s", path, strerror(errno));
-    ssize_t n = fstat(fd, &about) == 0 ? read(fd, text, room - 1) : -1;
+    ssize_t n = fstat(fd, &about) == 0 ? read(fd, text, capacity - 1) : -1;
     int error = errno;
     close(fd);
     if (n < 0) return tpi_refuse(TP_ERR_IO, "the job's secret cannot be read from '%s': %s", path, strerror(error));
@@ -92,13 +92,13 @@ static bool read_private(const char *path, char *text, size_t room) {
 
 /* The ranks of one machine that a PMIx server (OpenMPI's mpirun, srun --mpi=pmix) has started share its session's
  * folder, which is this user's alone. False: there is none such. */
-static bool session_file(char *path, size_t room) {
+static bool session_file(char *path, size_t capacity) {
     const char *folder = getenv("PMIX_SERVER_TMPDIR"), *name = getenv("PMIX_NAMESPACE");
     struct stat about;
     if (!folder || !name || strchr(name, '/') || tpi_one_machine() != 1) return false;
     if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) return false;
     if (about.st_uid != geteuid() || about.st_mode & 077) return false;
-    return snprintf(path, room, "%s/taper-%s.secret", folder, name) < (int)room;
+    return snprintf(path, capacity, "%s/taper-%s.secret", folder, name) < (int)capacity;
 }
 
 bool tpi_job_key(tpi_key *key) {

@@ -257,12 +257,12 @@ static bool same_everywhere(tp_fsdp *f, tp_state state) {
 
 static bool make_units(tp_fsdp *f, int64_t n, tp_module *const *modules) {
     const int64_t count = n ? n : tp_module_child_count(f->net);
-    const size_t room = (size_t)(count + 1);
-    f->units = tpi_malloc(sizeof *f->units * room);
-    f->parts = tpi_malloc(sizeof *f->parts * room);
+    const size_t capacity = (size_t)(count + 1);
+    f->units = tpi_malloc(sizeof *f->units * capacity);
+    f->parts = tpi_malloc(sizeof *f->parts * capacity);
     if (!f->units || !f->parts) return false;
-    memset(f->units, 0, sizeof *f->units * room);
-    memset(f->parts, 0, sizeof *f->parts * room);
+    memset(f->units, 0, sizeof *f->units * capacity);
+    memset(f->parts, 0, sizeof *f->parts * capacity);
     for (int64_t i = 0; i <= count; i++) { /* the network itself comes last: what is left */
         tp_module *m = i == count ? f->net : n ? modules[i] : tp_module_child_at(f->net, i, NULL);
         unit *u = &f->units[f->n];
@@ -281,7 +281,7 @@ static bool make_units(tp_fsdp *f, int64_t n, tp_module *const *modules) {
 
 tp_fsdp *tp_fsdp_new_with(tp_module *net, const tp_fsdp_options *options) {
     tp_fsdp_options o = {0};
-    if (options) tpi_take_options(&o, sizeof o, options, options->size);
+    if (options) tpi_copy_options(&o, sizeof o, options, options->size);
     if (options && o.size <= 0) return NULL;
     if (!tpi_given(net, __func__, "net", "a module") || !tpi_list_there(o.units, o.nunits, __func__, "units"))
         return NULL;

@@ -8,7 +8,7 @@
 #include <taper/mesh.h>
 
 struct tp_mesh {
-    int64_t n, shape[TP_MAX_DIMS], place[TP_MAX_DIMS];
+    int64_t n, shape[TP_MAX_DIMS], coordinate[TP_MAX_DIMS];
     tp_group *groups[TP_MAX_DIMS];
 };
 
@@ -68,7 +68,7 @@ tp_mesh *tp_mesh_new(tp_ints shape) {
     for (int64_t i = 0; i < shape.n; i++) {
         m->shape[i] = shape.v[i];
         step /= shape.v[i];
-        m->place[i] = tp_group_rank(NULL) / step % shape.v[i];
+        m->coordinate[i] = tp_group_rank(NULL) / step % shape.v[i];
         m->groups[i] = spread(world, shape.v[i], step, 0);
         if (m->groups[i]) continue;
         tp_mesh_free(m);
@@ -90,5 +90,5 @@ static bool has_dim(const tp_mesh *m, int64_t dim, const char *function) {
 }
 int64_t tp_mesh_dims(const tp_mesh *m) { return tpi_given(m, __func__, "mesh", "a mesh") ? m->n : -1; }
 int64_t tp_mesh_size(const tp_mesh *m, int64_t dim) { return has_dim(m, dim, __func__) ? m->shape[dim] : -1; }
-int64_t tp_mesh_place(const tp_mesh *m, int64_t dim) { return has_dim(m, dim, __func__) ? m->place[dim] : -1; }
+int64_t tp_mesh_place(const tp_mesh *m, int64_t dim) { return has_dim(m, dim, __func__) ? m->coordinate[dim] : -1; }
 tp_group *tp_mesh_group(const tp_mesh *m, int64_t dim) { return has_dim(m, dim, __func__) ? m->groups[dim] : NULL; }

@@ -27,7 +27,7 @@ struct tp_pipeline {
     tp_pipeline_schedule schedule;
     tp_pipeline_loss loss;
     void *context;
-    tpi_pipeline_turn *order;
+    tpi_pipeline_step *order;
     passing *passing;    /* (each, parts) */
     tp_tensor **outputs; /* of the last stage, per part */
     sent *sent;          /* room for all of a step */
@@ -84,10 +84,10 @@ static tp_device device_of(tp_module *stage) {
     return device;
 }
 
-static bool forward(tp_pipeline *l, tpi_pipeline_turn turn, tp_tensor *input, tp_tensor *target, double *sum) {
-    tp_module *stage = l->stages[turn.stage];
-    passing *p = &l->passing[turn.stage * l->parts + turn.part];
-    const int64_t number = number_of(l, turn.stage);
+static bool forward(tp_pipeline *l, tpi_pipeline_step step, tp_tensor *input, tp_tensor *target, double *sum) {
+    tp_module *stage = l->stages[step.stage];
+    passing *p = &l->passing[step.stage * l->parts + step.part];
+    const int64_t number = number_of(l, step.stage);
     tp_tensor *x = number ? receive(l, number - 1, 2 * number, device_of(stage)) : input;
     tp_tensor *y = x ? tp_forward(stage, x) : NULL;
     if (!y) return false;
@@ -99,7 +99,7 @@ static bool forward(tp_pipeline *l, tpi_pipeline_turn turn, tp_tensor *input, tp
         if (!l->loss) forget(p);
         return ok;
     }
-    l->outputs[turn.part] = tp_retain(tp_detach(y));
+    l->outputs[step.part] = tp_retain(tp_detach(y));
     if (!l->loss) {
         forget(p);
         return true;
@@ -111,9 +111,9 @@ static bool forward(tp_pipeline *l, tpi_pipeline_turn turn, tp_tensor *input, tp
     return tp_ok();
 }
 
-static bool backward(tp_pipeline *l, tpi_pipeline_turn turn) {
-    passing *p = &l->passing[turn.stage * l->parts + turn.part];
-    const int64_t number = number_of(l, turn.stage);
+static bool backward(tp_pipeline *l, tpi_pipeline_step step) {
+    passing *p = &l->passing[step.stage * l->parts + step.part];
+    const int64_t number = number_of(l, step.stage);
     bool ok = true;
     if (number == last_stage(l)) {
         if (tp_requires_grad(p->loss)) ok = tp_backward(p->loss);
@@ -152,10 +152,10 @@ static bool all_sent(tp_pipeline *l, bool ok) {
 }
 
 static bool run(tp_pipeline *l, tp_tensors inputs, tp_tensors targets, double *sum) {
-    const int64_t turns = 2 * l->each * l->parts;
+    const int64_t nsteps = 2 * l->each * l->parts;
     bool ok = true;
-    for (int64_t i = 0; ok && i < turns; i++) {
-        const tpi_pipeline_turn t = l->order[i];
+    for (int64_t i = 0; ok && i < nsteps; i++) {
+        const tpi_pipeline_step t = l->order[i];
         TP_SCOPE {
             if (!t.backward)
                 ok = forward(l, t, inputs.n ? inputs.v[t.part] : NULL, targets.n ? targets.v[t.part] : NULL, sum);
@@ -167,6 +167,7 @@ static bool run(tp_pipeline *l, tp_tensors inputs, tp_tensors targets, double *s
 }
 
 bool tp_pipeline_step(tp_pipeline *l, tp_tensor *input, tp_tensor *target, double *loss, tp_tensor **output) {
+    if (TPI_ENDED(input, "a tensor") || TPI_ENDED(target, "a tensor")) return false;
     if (!tpi_given(l, __func__, "line", "a pipeline")) return false;
     if (!tpi_sound_tensor(input, "input") || !tpi_sound_tensor(target, "target")) return false;
     if (!l->rank && !tpi_is_tensor(input, "input")) return false;
@@ -212,7 +213,7 @@ static bool is_sound(const tp_pipeline_options *o, int64_t ranks) {
 
 tp_pipeline *tp_pipeline_new_with(tp_module *stage, const tp_pipeline_options *options) {
     tp_pipeline_options o = {0};
-    if (options) tpi_take_options(&o, sizeof o, options, options->size);
+    if (options) tpi_copy_options(&o, sizeof o, options, options->size);
     if (options && o.size <= 0) return NULL;
     if (!tpi_given(stage, __func__, "stage", "a module") || !tpi_list_there(o.more, o.nmore, __func__, "more"))
         return NULL;

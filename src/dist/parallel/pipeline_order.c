@@ -8,22 +8,22 @@
 #include <string.h>
 
 /* All forwards, stage by stage, then all backwards. */
-static void forwards_first(tpi_pipeline_turn *order, int64_t each, int64_t parts) {
+static void forwards_first(tpi_pipeline_step *order, int64_t each, int64_t parts) {
     for (int64_t s = 0; s < each; s++)
-        for (int64_t p = 0; p < parts; p++) *order++ = (tpi_pipeline_turn){false, s, p};
+        for (int64_t p = 0; p < parts; p++) *order++ = (tpi_pipeline_step){false, s, p};
     for (int64_t s = each - 1; s >= 0; s--)
-        for (int64_t p = 0; p < parts; p++) *order++ = (tpi_pipeline_turn){true, s, p};
+        for (int64_t p = 0; p < parts; p++) *order++ = (tpi_pipeline_step){true, s, p};
 }
 
 /* The k-th forward (or backward) of a rank: rounds of `ranks` parts, each through all stages. */
-static tpi_pipeline_turn in_rounds(bool backward, int64_t k, int64_t ranks, int64_t each, int64_t parts) {
+static tpi_pipeline_step in_rounds(bool backward, int64_t k, int64_t ranks, int64_t each, int64_t parts) {
     const int64_t round = k / (ranks * each), first = round * ranks;
     const int64_t wide = parts - first < ranks ? parts - first : ranks;
     const int64_t within = k - first * each, stage = within / wide;
-    return (tpi_pipeline_turn){backward, backward ? each - 1 - stage : stage, first + within % wide};
+    return (tpi_pipeline_step){backward, backward ? each - 1 - stage : stage, first + within % wide};
 }
 
-static void alternating(tpi_pipeline_turn *order, int64_t rank, int64_t ranks, int64_t each, int64_t parts) {
+static void alternating(tpi_pipeline_step *order, int64_t rank, int64_t ranks, int64_t each, int64_t parts) {
     const int64_t all = each * parts;
     const int64_t wanted = each == 1 ? ranks - rank - 1 : (each - 1) * ranks + 2 * (ranks - rank - 1);
     const int64_t warm = wanted < all ? wanted : all;
@@ -36,22 +36,22 @@ static void alternating(tpi_pipeline_turn *order, int64_t rank, int64_t ranks, i
 }
 
 /* May the turn be taken, given what all stages have done? done: (2, stages, parts) */
-static bool ready(const bool *done, tpi_pipeline_turn t, int64_t stage, int64_t stages, int64_t parts) {
+static bool ready(const bool *done, tpi_pipeline_step t, int64_t stage, int64_t stages, int64_t parts) {
     if (!t.backward) return !stage || done[(stage - 1) * parts + t.part];
     if (stage == stages - 1) return done[stage * parts + t.part];
     return done[(stages + stage + 1) * parts + t.part];
 }
 
 /* Does everybody get what it waits for? orders: those of all ranks, one after the other. */
-static bool comes_to_an_end(const tpi_pipeline_turn *orders, int64_t ranks, int64_t each, int64_t parts, bool *done,
+static bool comes_to_an_end(const tpi_pipeline_step *orders, int64_t ranks, int64_t each, int64_t parts, bool *done,
                             int64_t *at) {
-    const int64_t turns = 2 * each * parts, stages = ranks * each;
+    const int64_t nsteps = 2 * each * parts, stages = ranks * each;
     bool moved = true;
     while (moved) {
         moved = false;
         for (int64_t r = 0; r < ranks; r++)
-            for (; at[r] < turns; at[r]++) {
-                const tpi_pipeline_turn t = orders[r * turns + at[r]];
+            for (; at[r] < nsteps; at[r]++) {
+                const tpi_pipeline_step t = orders[r * nsteps + at[r]];
                 const int64_t stage = t.stage * ranks + r;
                 if (!ready(done, t, stage, stages, parts)) break;
                 done[((t.backward ? stages : 0) + stage) * parts + t.part] = true;
@@ -59,24 +59,24 @@ static bool comes_to_an_end(const tpi_pipeline_turn *orders, int64_t ranks, int6
             }
     }
     for (int64_t r = 0; r < ranks; r++)
-        if (at[r] < turns) return false;
+        if (at[r] < nsteps) return false;
     return true;
 }
 
-tpi_pipeline_turn *tpi_pipeline_order(tp_pipeline_schedule schedule, int64_t rank, int64_t ranks, int64_t each,
+tpi_pipeline_step *tpi_pipeline_order(tp_pipeline_schedule schedule, int64_t rank, int64_t ranks, int64_t each,
                                       int64_t parts) {
-    const int64_t turns = 2 * each * parts;
-    const size_t marks = (size_t)(turns * ranks);
-    tpi_pipeline_turn *orders = tpi_malloc(sizeof *orders * marks), *own = tpi_malloc(sizeof *own * (size_t)turns);
+    const int64_t nsteps = 2 * each * parts;
+    const size_t marks = (size_t)(nsteps * ranks);
+    tpi_pipeline_step *orders = tpi_malloc(sizeof *orders * marks), *own = tpi_malloc(sizeof *own * (size_t)nsteps);
     bool *done = tpi_malloc(marks);
     int64_t *at = tpi_malloc(sizeof *at * (size_t)ranks);
     const bool made = orders && own && done && at;
     if (made) {
         memset(done, 0, marks);
         memset(at, 0, sizeof *at * (size_t)ranks);
-        for (int64_t r = 0; r < ranks; r++) alternating(orders + r * turns, r, ranks, each, parts);
+        for (int64_t r = 0; r < ranks; r++) alternating(orders + r * nsteps, r, ranks, each, parts);
         if (schedule == TP_PIPELINE_1F1B && comes_to_an_end(orders, ranks, each, parts, done, at))
-            memcpy(own, orders + rank * turns, sizeof *own * (size_t)turns);
+            memcpy(own, orders + rank * nsteps, sizeof *own * (size_t)nsteps);
         else
             forwards_first(own, each, parts);
     }

@@ -60,7 +60,7 @@ struct Request {
     std::vector<char> bytes; // label, length, data
     std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
     void *data; // of a receive
-    int64_t room;
+    int64_t capacity;
     int peer;
     bool receives;
 };
@@ -138,7 +138,7 @@ void *gloo_send(void *self, void *, int to, uint64_t slot, uint64_t label, const
 void *gloo_recv(void *self, void *, int from, uint64_t slot, void *data, int64_t bytes) {
     std::unique_ptr<Request> r(new Request());
     r->bytes.resize(head + static_cast<size_t>(bytes));
-    r->receives = true, r->data = data, r->room = bytes;
+    r->receives = true, r->data = data, r->capacity = bytes;
     return begin(static_cast<Engine *>(self), from, slot, std::move(r));
 }
 
@@ -167,7 +167,8 @@ tpi_engine_result gloo_finish(void *self, void *request, double seconds, tpi_mes
     uint64_t about[2];
     std::memcpy(about, r->bytes.data(), head);
     if (message) *message = {from, static_cast<int64_t>(about[1]), about[0]};
-    if (done && r->receives && r->room) std::memcpy(r->data, r->bytes.data() + head, static_cast<size_t>(r->room));
+    if (done && r->receives && r->capacity)
+        std::memcpy(r->data, r->bytes.data() + head, static_cast<size_t>(r->capacity));
     delete r;
     return result;
 }

@@ -27,7 +27,7 @@ enum { CHUNK = 1 << 30, LARGE = 256 << 10 }; /* bytes; counts are ints */
 typedef struct members {
     MPI_Comm comm;
     int n, size;
-    int place[]; /* of the job's ranks in the communicator, -1: not in it; then the job's ranks of its places */
+    int rank_in[]; /* of the job's ranks in the communicator, -1: not in it; then the job's ranks of its places */
 } members;
 
 typedef struct engine {
@@ -85,11 +85,11 @@ static members *members_new(engine *e, MPI_Comm comm, int n, const int *ranks) {
     m->comm = comm;
     m->n = n;
     m->size = size;
-    for (int i = 0; i < size; i++) m->place[i] = -1;
+    for (int i = 0; i < size; i++) m->rank_in[i] = -1;
     for (int i = 0; i < n; i++) {
         int rank = ranks ? ranks[i] : i;
-        m->place[rank] = i;
-        m->place[size + i] = rank;
+        m->rank_in[rank] = i;
+        m->rank_in[size + i] = rank;
     }
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     return m;
@@ -209,7 +209,7 @@ static tpi_engine_result mpi_reduce(void *self, void *group, void *data, int64_t
     MPI_Op how = op_of(dtype, op);
     MPI_Request pending;
     int size;
-    bool here = m->place[e->host.rank] == root, ok = true;
+    bool here = m->rank_in[e->host.rank] == root, ok = true;
     if (type == MPI_DATATYPE_NULL || how == MPI_OP_NULL) return TPI_ENGINE_PASS;
     MPI_Type_size(type, &size);
     /* Not in place: MPICH 4.0 reads the constant that says so as an address where the root is not the first rank. */
@@ -249,7 +249,7 @@ static tpi_engine_result mpi_all_gather(void *self, void *group, const void *fro
     const members *m = in(e, group);
     MPI_Request pending;
     if (bytes > CHUNK) return TPI_ENGINE_PASS;
-    char *mine = (char *)out + bytes * m->place[e->host.rank];
+    char *mine = (char *)out + bytes * m->rank_in[e->host.rank];
     if (mine != from) memmove(mine, from, (size_t)bytes);
     return CALL(e, bytes >= LARGE, MPI_Allgather, MPI_Iallgather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out, (int)bytes,
                 MPI_BYTE, m->comm);
@@ -282,9 +282,10 @@ static void *begin(engine *e, const members *m, int peer, uint64_t slot, request
     enter(e);
     kept->type = message_type(kept, data ? data : nothing);
     int tag = (int)(slot & 0x3fffff);
-    int error = r.receives ? MPI_Irecv(MPI_BOTTOM, 1, kept->type,
-                                       peer == TPI_ANY_RANK ? MPI_ANY_SOURCE : m->place[peer], tag, m->comm, &kept->mpi)
-                           : MPI_Isend(MPI_BOTTOM, 1, kept->type, m->place[peer], tag, m->comm, &kept->mpi);
+    int error = r.receives
+                    ? MPI_Irecv(MPI_BOTTOM, 1, kept->type, peer == TPI_ANY_RANK ? MPI_ANY_SOURCE : m->rank_in[peer],
+                                tag, m->comm, &kept->mpi)
+                    : MPI_Isend(MPI_BOTTOM, 1, kept->type, m->rank_in[peer], tag, m->comm, &kept->mpi);
     if (error != MPI_SUCCESS) MPI_Type_free(&kept->type);
     leave(e);
     if (error == MPI_SUCCESS) return kept;
@@ -327,7 +328,7 @@ static tpi_engine_result mpi_finish(void *self, void *what, double seconds, tpi_
     if (error != MPI_SUCCESS) MPI_Error_class(error, &class);
     if (message && r->receives)
         *message = (tpi_message){.from = error == MPI_SUCCESS || class == MPI_ERR_TRUNCATE
-                                             ? r->in->place[r->in->size + status.MPI_SOURCE]
+                                             ? r->in->rank_in[r->in->size + status.MPI_SOURCE]
                                              : 0,
                                  .bytes = (int64_t)r->head[1],
                                  .label = r->head[0]};
@@ -395,7 +396,7 @@ static void *mpi_open(const tpi_engine_host *host) {
     return NULL;
 }
 
-static void mpi_place(void *self, int *rank, int *size) {
+static void mpi_get_rank(void *self, int *rank, int *size) {
     engine *e = self;
     *rank = e->host.rank;
     *size = e->host.size;
@@ -404,7 +405,7 @@ static void mpi_place(void *self, int *rank, int *size) {
 static const tpi_engine here = {.version = TPI_ENGINE_VERSION,
                                 .name = NAME,
                                 .open = mpi_open,
-                                .place = mpi_place,
+                                .get_rank = mpi_get_rank,
                                 .close = mpi_close,
                                 .stop = mpi_stop,
                                 .send = mpi_send,

@@ -32,6 +32,7 @@ tp_store *tpi_store_new(size_t bytes, const tpi_store_kind *kind, double timeout
 }
 
 tp_store *tp_store_retain(tp_store *s) {
+    if (TPI_ENDED(s, "a store")) return NULL;
     if (s) atomic_fetch_add(&s->refs, 1);
     return s;
 }
@@ -102,6 +103,7 @@ bool tp_store_add(tp_store *s, const char *key, int64_t amount, int64_t *sum) {
 
 bool tp_store_compare_set(tp_store *s, const char *key, const void *expected, size_t expected_bytes, const void *fresh,
                           size_t fresh_bytes, char **data, size_t *n) {
+    if (TPI_ENDED(s, "a store")) return false;
     if (!TPI_LIST_GIVEN(expected, (int64_t)expected_bytes) || !TPI_LIST_GIVEN(fresh, (int64_t)fresh_bytes))
         return false;
     tpi_bytes out;
@@ -172,13 +174,26 @@ int64_t tp_store_queue_length(tp_store *s, const char *key) {
     return length;
 }
 
-double tp_store_timeout(const tp_store *s) { return s ? s->timeout : 0; }
+double tp_store_timeout(const tp_store *s) {
+    if (TPI_ENDED(s, "a store")) return -1;
+    return s ? s->timeout : 0;
+}
 void tp_store_set_timeout(tp_store *s, double seconds) {
+    if (TPI_ENDED(s, "a store")) return;
     if (s && seconds > 0) s->timeout = seconds;
 }
-int tp_store_port(const tp_store *s) { return s ? s->port : 0; }
-const char *tp_store_host(const tp_store *s) { return s && s->host ? s->host : ""; }
-const char *tp_store_listen(const tp_store *s) { return s ? s->listen : ""; }
+int tp_store_port(const tp_store *s) {
+    if (TPI_ENDED(s, "a store")) return -1;
+    return s ? s->port : 0;
+}
+const char *tp_store_host(const tp_store *s) {
+    if (TPI_ENDED(s, "a store")) return NULL;
+    return s && s->host ? s->host : "";
+}
+const char *tp_store_listen(const tp_store *s) {
+    if (TPI_ENDED(s, "a store")) return NULL;
+    return s ? s->listen : "";
+}
 
 bool tpi_store_wait_until(tp_store *s, const char *key, double deadline) {
     for (double left; (left = deadline - tpi_now()) > 0;) {
@@ -194,11 +209,11 @@ bool tpi_store_set_text(tp_store *s, const char *key, const char *text) {
     return tp_store_set(s, key, text, strlen(text));
 }
 
-bool tpi_store_get_text(tp_store *s, const char *key, char *text, size_t room, double deadline) {
+bool tpi_store_get_text(tp_store *s, const char *key, char *text, size_t capacity, double deadline) {
     tpi_bytes out;
     text[0] = 0;
     if (!await(s, TPI_STORE_GET, key, deadline, &out)) return false;
-    snprintf(text, room, "%.*s", (int)out.n, out.data);
+    snprintf(text, capacity, "%.*s", (int)out.n, out.data);
     tpi_mfree(out.data);
     return true;
 }

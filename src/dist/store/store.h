@@ -28,7 +28,7 @@ struct tp_store { /* the first member of each kind's own struct */
 tp_store *tpi_store_new(size_t bytes, const tpi_store_kind *kind, double timeout); /* cleared but for these */
 bool tpi_store_file_secret(
     const char *path, char *text,
-    size_t room); /* the file beside a store's file in which its users keep their secret; false with an error */
+    size_t capacity); /* the file beside a store's file in which its users keep their secret; false with an error */
 tp_store *tpi_store_tcp_here(
     double timeout); /* served by this process, at a free port; others are told where by tpi_net_address */
 tp_store *tpi_store_tcp_at(const char *address, double timeout); /* served at what tpi_net_address wrote */
@@ -41,9 +41,9 @@ typedef struct tpi_meeting {
     int ports[TPI_MEETING_PORTS], n;
 } tpi_meeting;
 tp_store *tpi_store_tcp_meet(const tpi_meeting *meeting, bool serve, double timeout);
-/* Text values, for the room itself. get waits until the deadline; "" and an error when it is past. */
+/* Text values, for the library's own use. get waits until the deadline; "" and an error when it is past. */
 bool tpi_store_set_text(tp_store *store, const char *key, const char *text);
-bool tpi_store_get_text(tp_store *store, const char *key, char *text, size_t room, double deadline);
+bool tpi_store_get_text(tp_store *store, const char *key, char *text, size_t capacity, double deadline);
 bool tpi_store_wait_until(tp_store *store, const char *key,
                           double deadline); /* false without an error when it is past */
 

@@ -119,8 +119,8 @@ static enum tpi_store_answer file_ask(tp_store *s, enum tpi_store_op op, const c
     }
 }
 
-bool tpi_store_file_secret(const char *path, char *text, size_t room) {
-    return snprintf(text, room, "%s.secret", path) < (int)room ||
+bool tpi_store_file_secret(const char *path, char *text, size_t capacity) {
+    return snprintf(text, capacity, "%s.secret", path) < (int)capacity ||
            tpi_refuse(TP_ERR_VALUE, "store: the name '%s' is too long", path);
 }
 

@@ -17,14 +17,14 @@
 #include "dist/engine/net.h"
 #include "dist/watch/watch.h"
 
-enum { TURN = 1 << 20, LONGEST_WAIT_MS = 60000, FIRST_ROOM = 4096, SCRATCH = 65536 };
+enum { MOST_AT_ONCE = 1 << 20, LONGEST_WAIT_MS = 60000, FIRST_CAPACITY = 4096, SCRATCH = 65536 };
 
 typedef struct client {
     int fd;
     tpi_store_request head;
     size_t have; /* of the request: head, key and value */
     char *in;    /* key and value, as far as they have come */
-    size_t room;
+    size_t capacity;
     char *refused;  /* why the rest of the request is read and thrown away */
     double until;   /* its request waits for its key until then; 0: it does not wait */
     bool answering; /* an answer is on its way: nothing is read before it has left */
@@ -41,7 +41,7 @@ struct tpi_store_server {
     tpi_table table;
     client *clients;
     struct pollfd *polls;
-    int n, room;
+    int n, capacity;
     size_t incoming; /* bytes of requests that are not whole, of all clients */
     int admitted;
     int port;
@@ -78,11 +78,11 @@ static char *too_much(const tpi_store_server *s,
 
 /* ---- Clients ---- */
 static void forget_request(tpi_store_server *s, client *c) {
-    s->incoming -= c->room;
+    s->incoming -= c->capacity;
     tpi_mfree(c->in);
     tpi_mfree(c->refused);
     c->in = c->refused = NULL;
-    c->room = c->have = 0;
+    c->capacity = c->have = 0;
     c->until = 0;
 }
 
@@ -103,19 +103,19 @@ static void drop(tpi_store_server *s, int i) {
     *c = s->clients[--s->n];
 }
 
-static bool make_room(tpi_store_server *s) {
-    if (s->n < s->room) return true;
-    int room = s->room ? s->room * 2 : 64;
-    client *clients = tpi_realloc(s->clients, sizeof *clients * (size_t)room);
+static bool reserve_client(tpi_store_server *s) {
+    if (s->n < s->capacity) return true;
+    int capacity = s->capacity ? s->capacity * 2 : 64;
+    client *clients = tpi_realloc(s->clients, sizeof *clients * (size_t)capacity);
     if (clients) s->clients = clients;
     struct pollfd *polls =
-        clients ? tpi_realloc(s->polls, sizeof *polls * (size_t)(room + 1 + TPI_LISTENER_POLLS)) : NULL;
+        clients ? tpi_realloc(s->polls, sizeof *polls * (size_t)(capacity + 1 + TPI_LISTENER_POLLS)) : NULL;
     if (!polls) {
         tp_error_clear();
         return false;
     }
     s->polls = polls;
-    s->room = room;
+    s->capacity = capacity;
     return true;
 }
 
@@ -193,48 +193,48 @@ static bool check_head(tpi_store_server *s, client *c) { /* false: it is no requ
 }
 
 /* Room for more of the request: twice what has come, and not more than the whole. */
-static bool make_body_room(tpi_store_server *s, client *c, size_t body) {
-    if (body < c->room) return true;
-    size_t whole = request_bytes(c) - sizeof c->head, room = c->room ? 2 * c->room : FIRST_ROOM;
-    if (room > whole) room = whole;
-    if (s->incoming - c->room + room > s->table.most) {
+static bool reserve_body(tpi_store_server *s, client *c, size_t body) {
+    if (body < c->capacity) return true;
+    size_t whole = request_bytes(c) - sizeof c->head, capacity = c->capacity ? 2 * c->capacity : FIRST_CAPACITY;
+    if (capacity > whole) capacity = whole;
+    if (s->incoming - c->capacity + capacity > s->table.most) {
         c->refused = too_much(s, 0);
         return c->refused;
     }
-    char *in = tpi_realloc(c->in, room);
+    char *in = tpi_realloc(c->in, capacity);
     if (!in) {
         tp_error_clear();
         return false;
     }
-    s->incoming += room - c->room;
+    s->incoming += capacity - c->capacity;
     c->in = in;
-    c->room = room;
+    c->capacity = capacity;
     return true;
 }
 
-static bool take_body(tpi_store_server *s, client *c, ssize_t *n) { /* false: there is no memory */
+static bool read_body(tpi_store_server *s, client *c, ssize_t *n) { /* false: there is no memory */
     size_t body = c->have - sizeof c->head, left = request_bytes(c) - c->have;
-    if (!c->refused && !make_body_room(s, c, body)) return false;
+    if (!c->refused && !reserve_body(s, c, body)) return false;
     if (c->refused)
         *n = recv(c->fd, s->scratch, left < SCRATCH ? left : SCRATCH, MSG_DONTWAIT);
     else
-        *n = recv(c->fd, c->in + body, c->room - body, MSG_DONTWAIT);
+        *n = recv(c->fd, c->in + body, c->capacity - body, MSG_DONTWAIT);
     return true;
 }
 
 /* Reads what has arrived, up to a turn's worth. False if the client is gone, or does not speak the protocol. */
-static bool take(tpi_store_server *s, client *c) {
-    for (size_t taken = 0; !is_whole(c) && taken < TURN;) {
+static bool read_request(tpi_store_server *s, client *c) {
+    for (size_t nread = 0; !is_whole(c) && nread < MOST_AT_ONCE;) {
         ssize_t n;
         bool in_head = c->have < sizeof c->head;
         if (in_head)
             n = recv(c->fd, (char *)&c->head + c->have, sizeof c->head - c->have, MSG_DONTWAIT);
-        else if (!take_body(s, c, &n))
+        else if (!read_body(s, c, &n))
             return false;
         if (n == 0) return false;
         if (n < 0) return errno == EAGAIN || errno == EINTR;
         c->have += (size_t)n;
-        taken += (size_t)n;
+        nread += (size_t)n;
         if (in_head && c->have == sizeof c->head && !check_head(s, c)) return false;
     }
     return true;
@@ -275,7 +275,7 @@ static void warn_of_no_secret(const tpi_store_server *s) {
 
 static void admit(tpi_store_server *s, struct pollfd *polls) {
     for (int fd; (fd = tpi_listener_accept(&s->listener, polls)) >= 0;) {
-        if (!make_room(s)) {
+        if (!reserve_client(s)) {
             tpi_net_close(fd);
             continue;
         }
@@ -291,7 +291,7 @@ static short events_of(const client *c) { return c->answering ? POLLOUT : c->unt
 static bool attend(tpi_store_server *s, client *c, short events, bool *changed) { /* false: drop it */
     if (c->answering) return send_answer(s, c);
     if (c->until > 0) return !(events & (POLLRDHUP | POLLHUP | POLLERR));
-    return take(s, c) && (!is_whole(c) || serve(s, c, changed));
+    return read_request(s, c) && (!is_whole(c) || serve(s, c, changed));
 }
 
 static void *server_main(void *context) {
@@ -338,7 +338,7 @@ tpi_store_server *tpi_store_server_new(const char *where, int port, int *bound, 
     *s = (tpi_store_server){.wake = {-1, -1}};
     s->table.most = setting("TAPER_STORE_BYTES", (size_t)1 << 30);
     s->table.most_value = setting("TAPER_STORE_VALUE_BYTES", (size_t)256 << 20);
-    bool ok = make_room(s) && tpi_listener_open(&s->listener, TPI_FOR_STORE, where, port, bound);
+    bool ok = reserve_client(s) && tpi_listener_open(&s->listener, TPI_FOR_STORE, where, port, bound);
     if (in_use) *in_use = s->listener.in_use;
     if (ok) s->port = *bound;
     if (ok && pipe2(s->wake, O_CLOEXEC) < 0) ok = tpi_refuse(TP_ERR_IO, "cannot make a pipe: %s", strerror(errno));

@@ -34,12 +34,13 @@ static enum tpi_store_answer lost(tcp_store *t) {
 /* A value of that many bytes, with a zero behind; memory grows as they come. NULL: the connection is lost, or there is
  * no memory. */
 static char *receive(tcp_store *t, size_t bytes, double deadline) {
-    size_t room = 65536 < bytes ? 65536 : bytes;
-    char *value = tpi_malloc(room + 1);
-    for (size_t have = 0; value && have < bytes; have = room, room = 2 * room < bytes ? 2 * room : bytes) {
-        char *more = tpi_realloc(value, room + 1);
+    size_t capacity = 65536 < bytes ? 65536 : bytes;
+    char *value = tpi_malloc(capacity + 1);
+    for (size_t have = 0; value && have < bytes;
+         have = capacity, capacity = 2 * capacity < bytes ? 2 * capacity : bytes) {
+        char *more = tpi_realloc(value, capacity + 1);
         if (more) value = more;
-        if (!more || !tpi_net_recv(t->fd, value + have, room - have, deadline)) {
+        if (!more || !tpi_net_recv(t->fd, value + have, capacity - have, deadline)) {
             tpi_mfree(value);
             return NULL;
         }

@@ -19,7 +19,7 @@ static size_t hash(const char *key, size_t n) { /* FNV-1a */
     return (size_t)h;
 }
 
-static entry **place(tpi_table *t, const char *key, size_t n) { /* of the entry, or where it would stand */
+static entry **slot_of(tpi_table *t, const char *key, size_t n) { /* of the entry, or where it would stand */
     entry **at = &t->buckets[hash(key, n) % t->nbuckets];
     while (*at && ((*at)->key_bytes != n || memcmp((*at)->key, key, n) != 0)) at = &(*at)->next;
     return at;
@@ -55,7 +55,7 @@ void tpi_table_free(tpi_table *t) {
 }
 
 tpi_value *tpi_table_find(tpi_table *t, const char *key, size_t n) {
-    entry *e = t->nbuckets ? *place(t, key, n) : NULL;
+    entry *e = t->nbuckets ? *slot_of(t, key, n) : NULL;
     if (e) e->value->refs++;
     return e ? e->value : NULL;
 }
@@ -70,7 +70,7 @@ void tpi_table_drop(tpi_table *t, tpi_value *v) {
 static enum tpi_store_answer put(tpi_table *t, const char *key, size_t key_bytes, const char *a, size_t na,
                                  const char *b, size_t nb) {
     if ((size_t)t->count >= t->nbuckets && !grow(t)) return TPI_STORE_FAILED;
-    entry **at = place(t, key, key_bytes), *e = *at;
+    entry **at = slot_of(t, key, key_bytes), *e = *at;
     size_t fresh = na + nb + (e ? 0 : sizeof *e + key_bytes), old = e && e->value->refs == 1 ? e->value->n : 0;
     if ((t->most_value && na + nb > t->most_value) || (t->most && t->bytes - old + fresh > t->most))
         return TPI_STORE_FULL;
@@ -95,7 +95,7 @@ static enum tpi_store_answer put(tpi_table *t, const char *key, size_t key_bytes
     return TPI_STORE_DONE;
 }
 
-static enum tpi_store_answer give(tpi_bytes *out, const void *data, size_t n) {
+static enum tpi_store_answer copy_out(tpi_bytes *out, const void *data, size_t n) {
     if (!out) return TPI_STORE_DONE;
     char *copy = tpi_malloc(n + 1);
     if (!copy) return TPI_STORE_FAILED;
@@ -114,7 +114,7 @@ static enum tpi_store_answer add(tpi_table *t, const char *key, size_t key_bytes
     sum = (int64_t)((uint64_t)strtoll(text, NULL, 10) + (uint64_t)amount);
     int length = snprintf(text, sizeof text, "%lld", (long long)sum);
     enum tpi_store_answer a = put(t, key, key_bytes, text, (size_t)length, NULL, 0);
-    return a == TPI_STORE_DONE ? give(out, &sum, sizeof sum) : a;
+    return a == TPI_STORE_DONE ? copy_out(out, &sum, sizeof sum) : a;
 }
 
 static enum tpi_store_answer swap(tpi_table *t, const char *key, size_t key_bytes, const entry *e, const char *in,
@@ -126,10 +126,10 @@ static enum tpi_store_answer swap(tpi_table *t, const char *key, size_t key_byte
     size_t fresh_bytes = n - sizeof expected - expected;
     bool same = e ? e->value->n == expected && memcmp(e->value->data, old, expected) == 0 : expected == 0;
     if (!same)
-        return e ? give(out, e->value->data, e->value->n)
-                 : give(out, old, expected); /* of no value, PyTorch says what was expected */
+        return e ? copy_out(out, e->value->data, e->value->n)
+                 : copy_out(out, old, expected); /* of no value, PyTorch says what was expected */
     enum tpi_store_answer a = put(t, key, key_bytes, fresh, fresh_bytes, NULL, 0);
-    return a == TPI_STORE_DONE ? give(out, fresh, fresh_bytes) : a;
+    return a == TPI_STORE_DONE ? copy_out(out, fresh, fresh_bytes) : a;
 }
 
 bool tpi_store_changes(enum tpi_store_op op) {
@@ -182,7 +182,7 @@ static enum tpi_store_answer push(tpi_table *t, const char *key, size_t key_byte
     return a;
 }
 
-static void take_out(tpi_table *t, entry **at) {
+static void remove_entry(tpi_table *t, entry **at) {
     entry *e = *at;
     *at = e->next;
     t->bytes -= sizeof *e + e->key_bytes;
@@ -195,10 +195,10 @@ static enum tpi_store_answer pop(tpi_table *t, entry **at, tpi_bytes *out) {
     entry *e = *at;
     size_t n = item_bytes(e->value, 0);
     if (!n) return TPI_STORE_FAILED;
-    enum tpi_store_answer a = give(out, e->value->data + sizeof(uint64_t), n - sizeof(uint64_t));
+    enum tpi_store_answer a = copy_out(out, e->value->data + sizeof(uint64_t), n - sizeof(uint64_t));
     if (a != TPI_STORE_DONE) return a;
     if (n == e->value->n)
-        take_out(t, at);
+        remove_entry(t, at);
     else
         a = put(t, e->key, e->key_bytes, e->value->data + n, e->value->n - n, NULL, 0);
     if (a != TPI_STORE_DONE && out) tpi_mfree(out->data);
@@ -208,28 +208,28 @@ static enum tpi_store_answer pop(tpi_table *t, entry **at, tpi_bytes *out) {
 static enum tpi_store_answer length_of(const entry *e, tpi_bytes *out) {
     int64_t count = 0;
     for (size_t at = 0, n; e && (n = item_bytes(e->value, at)); at += n) count++;
-    return give(out, &count, sizeof count);
+    return copy_out(out, &count, sizeof count);
 }
 
 enum tpi_store_answer tpi_table_ask(tpi_table *t, enum tpi_store_op op, const char *key, size_t key_bytes,
                                     const char *in, size_t n, tpi_bytes *out) {
     if (!t->nbuckets && !grow(t)) return TPI_STORE_FAILED;
-    entry **at = place(t, key, key_bytes), *e = *at;
+    entry **at = slot_of(t, key, key_bytes), *e = *at;
     switch (op) {
     case TPI_STORE_SET: return put(t, key, key_bytes, in, n, NULL, 0);
     case TPI_STORE_APPEND: return put(t, key, key_bytes, e ? e->value->data : NULL, e ? e->value->n : 0, in, n);
-    case TPI_STORE_GET: return e ? give(out, e->value->data, e->value->n) : TPI_STORE_ABSENT;
+    case TPI_STORE_GET: return e ? copy_out(out, e->value->data, e->value->n) : TPI_STORE_ABSENT;
     case TPI_STORE_CHECK: return e ? TPI_STORE_DONE : TPI_STORE_ABSENT;
     case TPI_STORE_ADD: return add(t, key, key_bytes, e, in, n, out);
     case TPI_STORE_CAS: return swap(t, key, key_bytes, e, in, n, out);
-    case TPI_STORE_COUNT: return give(out, &t->count, sizeof t->count);
+    case TPI_STORE_COUNT: return copy_out(out, &t->count, sizeof t->count);
     case TPI_STORE_KEYS: return keys(t, key, key_bytes, out);
     case TPI_STORE_PUSH: return push(t, key, key_bytes, e, in, n);
     case TPI_STORE_POP: return e ? pop(t, at, out) : TPI_STORE_ABSENT;
     case TPI_STORE_LENGTH: return length_of(e, out);
     case TPI_STORE_DELETE:
         if (!e) return TPI_STORE_ABSENT;
-        take_out(t, at);
+        remove_entry(t, at);
         return TPI_STORE_DONE;
     }
     return TPI_STORE_FAILED;

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "dist/engine/net.h"
-#include "dist/watch/watcher.h"
+#include "dist/watch/watch_internal.h"
 
 #define INQUEST     1.5 /* seconds that ranks have to say where they stand, at most */
 #define TELL_AGAIN  0.3 /* what they said after having been asked that long ago is news enough */
@@ -48,7 +48,7 @@ static const char *heading(const tpi_question *q, const char *who) {
 static void answer_own(tpi_watch *w, const tpi_question *q, const char *who) {
     pthread_mutex_lock(&w->own.lock);
     if (w->own.q.id == q->id && w->own.text) {
-        snprintf(w->own.text, w->own.room, "%s%s", heading(q, who), who);
+        snprintf(w->own.text, w->own.capacity, "%s%s", heading(q, who), who);
         w->own.done = true;
         pthread_cond_broadcast(&w->own.answered);
     }
@@ -66,7 +66,7 @@ static void time_is_up(tpi_watch *w, const tpi_question *q, const char *who) {
 static void stalled(tpi_watch *w, const tpi_question *q, const char *who) {
     tpi_job *job = w->job;
     tp_group *g;
-    char text[TPI_WHO_BYTES + 1024], about[TPI_ABOUT_BYTES], name[TPI_NAME_BYTES], place[TPI_PLACE_BYTES];
+    char text[TPI_WHO_BYTES + 1024], about[TPI_ABOUT_BYTES], name[TPI_NAME_BYTES], call_site[TPI_CALL_SITE_BYTES];
     pthread_mutex_lock(&job->lock);
     tp_work *work = find_work(job, q->group, q->number, &g);
     double waited = work ? tpi_now() - work->since : 0;
@@ -77,7 +77,7 @@ static void stalled(tpi_watch *w, const tpi_question *q, const char *who) {
     if (work) {
         tpi_work_about(work, about);
         memcpy(name, g->name, sizeof name);
-        memcpy(place, work->place, sizeof place);
+        memcpy(call_site, work->call_site, sizeof call_site);
         if (due) work->reported = tpi_now();
         pthread_mutex_unlock(&g->lock);
     }
@@ -87,7 +87,7 @@ static void stalled(tpi_watch *w, const tpi_question *q, const char *who) {
     if (q->number != INT64_MAX)
         snprintf(number, sizeof number, ", number %lld of group '%s'", (long long)q->number, name);
     snprintf(text, sizeof text, "rank %d (host %s, pid %d) has waited %.0f s in %s%s, at %s.%s%s", job->rank,
-             tpi_net_host(), (int)getpid(), waited, about, number, *place ? place : "?", heading(q, who), who);
+             tpi_net_host(), (int)getpid(), waited, about, number, *call_site ? call_site : "?", heading(q, who), who);
     if (due) tpi_report(text);
     if (!gone) return;
     snprintf(text, sizeof text, "%s%s waits for a rank that is gone, %.*s", about, number, (int)strcspn(who + 2, "\n"),
@@ -246,11 +246,12 @@ static int32_t *awaited(const tp_group *g, const tp_work *work, tpi_question *q)
     return list;
 }
 
-void tpi_time_up_text(const tp_work *work, double seconds, char *text, size_t room) {
+void tpi_time_up_text(const tp_work *work, double seconds, char *text, size_t capacity) {
     char about[TPI_ABOUT_BYTES], number[32] = "";
     tpi_work_about(work, about);
     if (work->number) snprintf(number, sizeof number, ", number %lld", (long long)work->number);
-    snprintf(text, room, "%s%s of group '%s', timed out after %.1f seconds", about, number, work->group->name, seconds);
+    snprintf(text, capacity, "%s%s of group '%s', timed out after %.1f seconds", about, number, work->group->name,
+             seconds);
 }
 
 /* Asks about everything that has waited for long, a while before it is to be reported; where a rank has left, about
@@ -288,7 +289,7 @@ void tpi_check_stalls(tpi_watch *w) {
 }
 
 /* ---- The program's own question ---- */
-void tpi_take_own_question(tpi_watch *w) {
+void tpi_watch_read_own_question(tpi_watch *w) {
     pthread_mutex_lock(&w->own.lock);
     bool wanted = w->own.wanted;
     tpi_question q = w->own.q;
@@ -303,7 +304,7 @@ void tpi_take_own_question(tpi_watch *w) {
     tpi_mfree(ranks);
 }
 
-void tpi_watch_ask(tp_work *work, char *text, size_t room) {
+void tpi_watch_ask(tp_work *work, char *text, size_t capacity) {
     static _Atomic int64_t ids;
     tp_group *g = work->group;
     tpi_watch *w = g->job->watch;
@@ -315,12 +316,12 @@ void tpi_watch_ask(tp_work *work, char *text, size_t room) {
     pthread_mutex_unlock(&g->lock);
     if (!ranks) return;
     q.id = ++ids;
-    pthread_mutex_lock(&w->own.turn);
+    pthread_mutex_lock(&w->own.asker_lock);
     pthread_mutex_lock(&w->own.lock);
     w->own.q = q;
     w->own.ranks = ranks;
     w->own.text = text;
-    w->own.room = room;
+    w->own.capacity = capacity;
     w->own.wanted = true;
     w->own.done = false;
     ssize_t ignored = write(w->wake[1], "", 1);
@@ -328,11 +329,11 @@ void tpi_watch_ask(tp_work *work, char *text, size_t room) {
     struct timespec until = tpi_until(tpi_now() + 2 * INQUEST);
     while (!w->own.done)
         if (pthread_cond_timedwait(&w->own.answered, &w->own.lock, &until) == ETIMEDOUT) break;
-    if (!w->own.done) snprintf(text, room, " Rank 0, which keeps the list of who is where, does not answer.");
+    if (!w->own.done) snprintf(text, capacity, " Rank 0, which keeps the list of who is where, does not answer.");
     w->own.wanted = false;
     w->own.text = NULL;
     w->own.ranks = NULL;
     pthread_mutex_unlock(&w->own.lock);
-    pthread_mutex_unlock(&w->own.turn);
+    pthread_mutex_unlock(&w->own.asker_lock);
     tpi_mfree(ranks);
 }

@@ -3,7 +3,7 @@
  * a death: rank 0 asks the others where they stand, which says more about where the dead one stood than what it told up
  * to a second ago, and tells everybody; so does a rank that fails and can still say why. */
 #define _GNU_SOURCE /* pipe2 */
-#include "dist/watch/watcher.h"
+#include "dist/watch/watch_internal.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,7 +19,7 @@
 #include "dist/store/store.h"
 
 #define INQUEST 0.7 /* seconds that the others have to say where they stand when a rank has died */
-enum { MOST_BODY = 4 << 20, FIRST_ROOM = 4096 };
+enum { MOST_BODY = 4 << 20, FIRST_CAPACITY = 4096 };
 
 typedef tpi_watch watch;
 typedef struct hello {
@@ -68,24 +68,25 @@ void tpi_watch_tell_all(watch *w, uint32_t kind, const char *text, int but) {
 }
 
 /* Takes what has arrived: 1 a message is whole, 0 not yet, -1 the other side is gone. */
-static int take(tpi_link *l) {
+static int read_message(tpi_link *l) {
     for (;;) {
         tpi_head h = {0};
         if (l->have >= sizeof h) memcpy(&h, l->in, sizeof h);
         size_t whole = sizeof h + h.bytes;
         if (l->have >= sizeof h && (h.bytes > MOST_BODY || l->have == whole)) return h.bytes > MOST_BODY ? -1 : 1;
         size_t want = l->have < sizeof h ? sizeof h : whole;
-        if (l->have + 1 >= l->room && !(l->room >= want + 1)) { /* twice what has come, and not more than the whole */
-            size_t room = l->room ? 2 * l->room : FIRST_ROOM;
-            char *in = tpi_realloc(l->in, room < want + 1 || l->have < sizeof h ? room : want + 1);
+        if (l->have + 1 >= l->capacity &&
+            !(l->capacity >= want + 1)) { /* twice what has come, and not more than the whole */
+            size_t capacity = l->capacity ? 2 * l->capacity : FIRST_CAPACITY;
+            char *in = tpi_realloc(l->in, capacity < want + 1 || l->have < sizeof h ? capacity : want + 1);
             if (!in) {
                 tp_error_clear();
                 return -1;
             }
             l->in = in;
-            l->room = room < want + 1 || l->have < sizeof h ? room : want + 1;
+            l->capacity = capacity < want + 1 || l->have < sizeof h ? capacity : want + 1;
         }
-        size_t fits = l->room - 1 < want ? l->room - 1 : want;
+        size_t fits = l->capacity - 1 < want ? l->capacity - 1 : want;
         ssize_t n = recv(l->fd, l->in + l->have, fits - l->have, 0);
         if (n == 0) return -1;
         if (n < 0) return errno == EAGAIN || errno == EINTR ? 0 : -1;
@@ -141,14 +142,14 @@ static void rank_died(watch *w, int rank) {
 }
 
 /* ---- Where this rank stands ---- */
-static tpi_rank_status standing_of(tp_group *g) {
+static tpi_rank_status status_of(tp_group *g) {
     tpi_rank_status s = {.group = g->id};
-    char message[TPI_ABOUT_BYTES] = "", place[TPI_PLACE_BYTES] = "";
+    char message[TPI_ABOUT_BYTES] = "", call_site[TPI_CALL_SITE_BYTES] = "";
     pthread_mutex_lock(&g->lock);
     s.entered = g->entered;
     s.left = g->left;
     memcpy(s.about, g->last, sizeof s.about);
-    memcpy(s.place, g->place, sizeof s.place);
+    memcpy(s.call_site, g->call_site, sizeof s.call_site);
     double now = tpi_now();
     s.since = g->left_at > 0 ? now - g->left_at : 0;
     for (const tp_work *work = g->waiting; work; work = work->next_waiting)
@@ -158,11 +159,11 @@ static tpi_rank_status standing_of(tp_group *g) {
         } else if (!work->number && !s.waits && now - work->awaited < 0.5) {
             s.waits = TPI_WAITS_FOR_MESSAGE;
             tpi_work_about(work, message);
-            memcpy(place, work->place, sizeof place);
+            memcpy(call_site, work->call_site, sizeof call_site);
         }
     if (s.waits == TPI_WAITS_FOR_MESSAGE) {
         memcpy(s.about, message, sizeof s.about);
-        memcpy(s.place, place, sizeof s.place);
+        memcpy(s.call_site, call_site, sizeof s.call_site);
     }
     pthread_mutex_unlock(&g->lock);
     return s;
@@ -172,15 +173,15 @@ void tpi_watch_tell_state(watch *w) {
     tpi_rank_status few[16], *all = few;
     tpi_job *job = w->job;
     pthread_mutex_lock(&job->lock);
-    int n = 0, room = 0;
-    for (const tp_group *g = job->all; g; g = g->next) room++;
-    if (room > 16 && !(all = tpi_malloc(sizeof *all * (size_t)room))) {
+    int n = 0, capacity = 0;
+    for (const tp_group *g = job->all; g; g = g->next) capacity++;
+    if (capacity > 16 && !(all = tpi_malloc(sizeof *all * (size_t)capacity))) {
         tp_error_clear();
         all = few;
-        room = 16;
+        capacity = 16;
     }
-    for (tp_group *g = job->all; g && n < room; g = g->next)
-        if (g->rank >= 0) all[n++] = standing_of(g);
+    for (tp_group *g = job->all; g && n < capacity; g = g->next)
+        if (g->rank >= 0) all[n++] = status_of(g);
     pthread_mutex_unlock(&job->lock);
     if (!tpi_ranks_update(w->list, job->rank, all, n)) tp_error_clear();
     if (job->rank != 0 && !w->server_left)
@@ -261,16 +262,16 @@ static void hang_up(watch *w, int i) {
     if (rank >= 0) rank_died(w, rank);
 }
 
-static bool more_room(watch *w) {
-    if (w->nclients < w->room) return true;
-    int room = w->room ? 2 * w->room : 16;
-    tpi_link *clients = tpi_realloc(w->clients, sizeof *clients * (size_t)room);
+static bool grow_message(watch *w) {
+    if (w->nclients < w->capacity) return true;
+    int capacity = w->capacity ? 2 * w->capacity : 16;
+    tpi_link *clients = tpi_realloc(w->clients, sizeof *clients * (size_t)capacity);
     if (clients) w->clients = clients;
     struct pollfd *polls =
-        clients ? tpi_realloc(w->polls, sizeof *polls * (size_t)(room + 1 + TPI_LISTENER_POLLS)) : NULL;
+        clients ? tpi_realloc(w->polls, sizeof *polls * (size_t)(capacity + 1 + TPI_LISTENER_POLLS)) : NULL;
     if (!polls) return false;
     w->polls = polls;
-    w->room = room;
+    w->capacity = capacity;
     return true;
 }
 
@@ -332,7 +333,7 @@ static void serve_sockets(watch *w, int wait_ms) {
         tpi_link *l = w->job->rank == 0 ? &w->clients[i] : &w->server;
         int whole;
         bool keep = true;
-        while (keep && (whole = take(l)) > 0) {
+        while (keep && (whole = read_message(l)) > 0) {
             if (w->job->rank == 0)
                 keep = from_client(w, l);
             else
@@ -347,7 +348,7 @@ static void serve_sockets(watch *w, int wait_ms) {
     struct pollfd polls[TPI_LISTENER_POLLS]; /* making room for a rank may move the others */
     memcpy(polls, w->polls + n + 1, sizeof *polls * (size_t)waited);
     for (int fd; (fd = tpi_listener_accept(&w->listener, polls)) >= 0;) {
-        if (more_room(w))
+        if (grow_message(w))
             w->clients[w->nclients++] = (tpi_link){.fd = fd, .rank = -1};
         else {
             tp_error_clear();
@@ -385,7 +386,7 @@ static void *watch_main(void *context) {
         if (now - w->told >= tick) tpi_watch_tell_state(w);
         look_for_absent(w);
         look_for_death(w);
-        tpi_take_own_question(w);
+        tpi_watch_read_own_question(w);
         tpi_look_at_inquests(w);
         if (w->failed_at == 0 && !w->late && now - looked >= (tick < 0.2 ? tick : 0.2)) {
             looked = now;
@@ -416,7 +417,7 @@ static void watch_free(watch *w) {
     tpi_mfree(w->polls);
     tpi_drop_inquests(w);
     pthread_mutex_destroy(&w->lock);
-    pthread_mutex_destroy(&w->own.turn);
+    pthread_mutex_destroy(&w->own.asker_lock);
     pthread_mutex_destroy(&w->own.lock);
     pthread_cond_destroy(&w->own.answered);
     tpi_mfree(w);
@@ -454,10 +455,10 @@ bool tpi_watch_open(tpi_job *job) {
     *w = (watch){
         .job = job, .wake = {-1, -1}, .server = {.fd = -1, .rank = 0}, .dead = -1, .list = tpi_ranks_new(job->size)};
     pthread_mutex_init(&w->lock, NULL);
-    pthread_mutex_init(&w->own.turn, NULL);
+    pthread_mutex_init(&w->own.asker_lock, NULL);
     pthread_mutex_init(&w->own.lock, NULL);
     tpi_condition_init(&w->own.answered);
-    bool ok = w->list && more_room(w);
+    bool ok = w->list && grow_message(w);
     if (ok) {
         w->list->ranks[0].presence = TPI_HERE;
         w->list->ranks[0].heard = tpi_now();
@@ -487,8 +488,8 @@ static void say_goodbye(watch *w) {
     const struct tpi_known *zero = &w->list->ranks[0];
     for (int i = 0; i < w->nclients; i++)
         if (w->clients[i].rank >= 0)
-            tpi_watch_tell(w, w->clients[i].fd, TPI_BYE, zero->standings,
-                           sizeof *zero->standings * (size_t)zero->nstandings, NULL, 0);
+            tpi_watch_tell(w, w->clients[i].fd, TPI_BYE, zero->statuses,
+                           sizeof *zero->statuses * (size_t)zero->nstatuses, NULL, 0);
 }
 
 static void stop_thread(watch *w) {

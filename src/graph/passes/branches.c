@@ -26,7 +26,7 @@ typedef struct finder {
     link **readers;      /* since then */
     link **after;        /* per step */
     double *work, *done; /* per step: how long it takes; when it is done at the earliest */
-    int32_t *place;      /* per value: among the branches' ends, -1: it does not end there */
+    int32_t *end_index;  /* per value: among the branches' ends, -1: it does not end there */
     int32_t *seen;       /* per value: the last step that was found to use it */
     bool *has_grad;      /* per value: a leaf that has a gradient now */
     int32_t *written;    /* outside tensors */
@@ -137,12 +137,12 @@ static bool list_after(finder *f, int32_t i) {
 }
 
 static void use(finder *f, tpi_branches *b, int32_t v, int32_t i, bool fill) {
-    if (v < 0 || f->place[v] < 0 || f->seen[v] == i) return;
+    if (v < 0 || f->end_index[v] < 0 || f->seen[v] == i) return;
     tpi_graph_step *s = &f->g->steps[i];
     f->seen[v] = i;
     if (fill) {
-        s->uses[s->nuses] = f->place[v];
-        b->users[f->place[v]]++;
+        s->uses[s->nuses] = f->end_index[v];
+        b->users[f->end_index[v]]++;
     }
     s->nuses++;
 }
@@ -162,7 +162,7 @@ static void use_all(finder *f, tpi_branches *b, int32_t i, bool fill) {
 }
 
 /* Values that end among these steps, which end with the last step that gets to them. */
-static bool place_ends(finder *f, tpi_branches *b) {
+static bool number_ends(finder *f, tpi_branches *b) {
     tp_compiled *g = f->g;
     for (int32_t i = b->from; i < b->to; i++) b->nends += g->steps[i].ndead;
     b->ends = tpi_graph_memory_alloc(&g->memory, (size_t)b->nends * sizeof *b->ends);
@@ -171,7 +171,7 @@ static bool place_ends(finder *f, tpi_branches *b) {
     for (int32_t i = b->from, n = 0; i < b->to; i++)
         for (int32_t d = 0; d < g->steps[i].ndead; d++, n++) {
             b->ends[n] = g->steps[i].dead[d];
-            f->place[b->ends[n]] = n;
+            f->end_index[b->ends[n]] = n;
         }
     for (int32_t i = b->from; i < b->to; i++) {
         tpi_graph_step *s = &g->steps[i];
@@ -190,7 +190,7 @@ static bool make_branches(finder *f, int32_t from, int32_t to, double sum, doubl
         if (!list_after(f, i)) return false;
     **last = b;
     *last = &b->next;
-    return place_ends(f, b);
+    return number_ends(f, b);
 }
 
 /* Looks at the steps of one run. */
@@ -203,7 +203,7 @@ static bool look_at(finder *f, int32_t from, int32_t to, tpi_branches ***last) {
     if (to - from < 2 || sum < 2 * tpi_branches_gain) return true;
     memset(f->writer, 0xff, n * sizeof *f->writer);
     memset(f->readers, 0, n * sizeof *f->readers);
-    memset(f->place, 0xff, n * sizeof *f->place);
+    memset(f->end_index, 0xff, n * sizeof *f->end_index);
     for (int32_t i = from; i < to && f->ok; i++) {
         follow(f, i);
         f->done[i] += f->work[i];
@@ -248,11 +248,11 @@ bool tpi_graph_find_branches(tp_compiled *g) {
     f.after = tpi_graph_memory_alloc(&f.memory, m * sizeof *f.after);
     f.work = tpi_graph_memory_alloc(&f.memory, m * sizeof *f.work);
     f.done = tpi_graph_memory_alloc(&f.memory, m * sizeof *f.done);
-    f.place = tpi_graph_memory_alloc(&f.memory, n * sizeof *f.place);
+    f.end_index = tpi_graph_memory_alloc(&f.memory, n * sizeof *f.end_index);
     f.seen = tpi_graph_memory_alloc(&f.memory, n * sizeof *f.seen);
     f.has_grad = tpi_graph_memory_alloc(&f.memory, n);
     f.written = tpi_graph_memory_alloc(&f.memory, writes * sizeof *f.written);
-    bool ok = f.writer && f.readers && f.after && f.work && f.done && f.place && f.seen && f.has_grad && f.written;
+    bool ok = f.writer && f.readers && f.after && f.work && f.done && f.end_index && f.seen && f.has_grad && f.written;
     if (ok) memset(f.seen, 0xff, n * sizeof *f.seen);
     ok = ok && find(&f) && keep_written(&f);
     tpi_graph_memory_empty(&f.memory);

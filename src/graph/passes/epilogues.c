@@ -34,7 +34,7 @@ static void count_uses(finder *f) {
         if (g->gradients[i] >= 0) f->uses[g->gradients[i]]++;
 }
 
-static bool same_place(const tpi_graph_value *a, const tpi_graph_value *b) {
+static bool same_layout(const tpi_graph_value *a, const tpi_graph_value *b) {
     return a->ndim == b->ndim && tpi_same_device(a->device, b->device) &&
            !memcmp(a->dims, b->dims, sizeof(int64_t) * 2 * a->ndim);
 }
@@ -53,12 +53,12 @@ static int32_t call_of(const finder *f, int32_t v) {
 static bool may_move(const finder *f, const tpi_graph_step *p, int32_t v, int32_t call) {
     const tp_compiled *g = f->g;
     for (int k = 0; k < p->nout; k++)
-        if (!same_place(&g->values[p->out[k]], &g->values[v])) return false;
+        if (!same_layout(&g->values[p->out[k]], &g->values[v])) return false;
     for (int k = 0; k < p->nin; k++) {
         int32_t w = p->in[k];
         if (w == v) continue;
         if (g->values[w].kind == TPI_VALUE_LEAF_GRAD || f->written[tpi_value_root(g, w)] >= call) return false;
-        if (!same_place(&g->values[w], &g->values[v]) && tpi_numel_of(tpi_value_shape(&g->values[w])) != 1)
+        if (!same_layout(&g->values[w], &g->values[v]) && tpi_numel_of(tpi_value_shape(&g->values[w])) != 1)
             return false;
     }
     return true;
@@ -167,10 +167,10 @@ static bool may_wait(const tp_compiled *g, int32_t p, int32_t c) {
 
 static bool fits_before(const tp_compiled *g, const tpi_graph_step *p, int32_t v) {
     for (int k = 0; k < p->nout; k++)
-        if (!same_place(&g->values[p->out[k]], &g->values[v])) return false;
+        if (!same_layout(&g->values[p->out[k]], &g->values[v])) return false;
     for (int k = 0; k < p->nin; k++) {
         const tpi_graph_value *w = &g->values[p->in[k]];
-        if (w->kind == TPI_VALUE_LEAF_GRAD || (!same_place(w, &g->values[v]) && tpi_numel_of(tpi_value_shape(w)) != 1))
+        if (w->kind == TPI_VALUE_LEAF_GRAD || (!same_layout(w, &g->values[v]) && tpi_numel_of(tpi_value_shape(w)) != 1))
             return false;
     }
     return true;
@@ -186,7 +186,7 @@ static int32_t program_that_makes(const tp_compiled *g, int32_t v, int32_t befor
 }
 
 /* The program becomes the call's prologue: its inputs and results stand between the call's own and the epilogue's. */
-static bool take_program(finder *f, int32_t program, int32_t v, int32_t call) {
+static bool adopt_program(finder *f, int32_t program, int32_t v, int32_t call) {
     tp_compiled *g = f->g;
     tpi_graph_step *c = &g->steps[call], *p = tpi_graph_memory_alloc(&g->memory, sizeof *p);
     int own_in = tpi_step_own_in(c), own_out = tpi_step_own_out(c);
@@ -222,7 +222,7 @@ static bool find_prologues(finder *f) {
         if (program < 0 || (program < g->nforward) != (i < g->nforward) || !fits_before(g, &g->steps[program], v) ||
             !may_wait(g, program, i))
             continue;
-        if (!take_program(f, program, v, i)) return false;
+        if (!adopt_program(f, program, v, i)) return false;
     }
     return true;
 }

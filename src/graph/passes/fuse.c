@@ -8,6 +8,7 @@
  * On GPUs a fold that comes later moves up to the group that it reads: a bias's gradient is the sum of what two
  * products read first. */
 #include <string.h>
+#include "tensor/same_device.h"
 #include "base/memory.h"
 #include "device/launch.h"
 #include "dispatch/kernel_facts.h"
@@ -51,27 +52,11 @@ static bool has_views(const tp_compiled *g, int32_t v) {
     return false;
 }
 
-/* A tensor that answers what a value looks like, and has no data. */
-static tp_tensor stand_in(const tpi_graph_value *v) {
-    return (tp_tensor){.alive = TPI_ALIVE,
-                       .dtype = v->dtype,
-                       .ndim = v->ndim,
-                       .flags = v->wrapped ? TPI_WRAPPED : 0,
-                       .numel = tpi_numel_of(tpi_value_shape(v)),
-                       .shape = v->dims,
-                       .strides = v->dims + v->ndim};
-}
-
-static bool is_contiguous(const tpi_graph_value *v) {
-    tp_tensor t = stand_in(v);
-    return tp_is_contiguous(&t);
-}
-
 /* Would a map of `v` and others that lie so make a result that lies like `o`? All are contiguous, or all lie in the
  * same dense way. */
 static bool lies_alike(const tpi_graph_value *v, const tpi_graph_value *o) {
-    tp_tensor like = stand_in(o);
-    return (is_contiguous(v) && is_contiguous(o)) ||
+    tp_tensor like = tpi_value_as_tensor(o);
+    return (tpi_value_is_contiguous(v) && tpi_value_is_contiguous(o)) ||
            (v->ndim == o->ndim && !memcmp(v->dims, o->dims, sizeof(int64_t) * 2 * o->ndim) && tpi_is_dense(&like));
 }
 
@@ -79,7 +64,7 @@ bool tpi_map_step_settles(const tp_compiled *g, const tpi_graph_step *s, tp_dtyp
     tp_operand in[8] = {{0}};
     tp_tensor like[8];
     for (int i = 0; i < s->nin; i++) {
-        if (s->in[i] >= 0) like[i] = stand_in(&g->values[s->in[i]]);
+        if (s->in[i] >= 0) like[i] = tpi_value_as_tensor(&g->values[s->in[i]]);
         in[i] = s->in[i] < 0 ? tp_operand_scalar(s->numbers[i]) : tp_operand_tensor(&like[i]);
     }
     return tpi_map_settle(map_of(s), in, dtype, compute);
@@ -161,7 +146,7 @@ static int new_value(builder *b, int32_t v, int operand) {
     return i;
 }
 
-static int16_t take_block(builder *b) {
+static int16_t claim_block(builder *b) {
     for (int16_t i = 0; i < TPI_PROGRAM_BLOCKS; i++) {
         if (b->taken[i]) continue;
         b->taken[i] = true;
@@ -196,15 +181,15 @@ static bool fill_step(builder *b, int i) {
 }
 
 /* Inputs and numbers keep their blocks; what a step makes has one until its last reader. */
-static void place_blocks(builder *b) {
+static void assign_blocks(builder *b) {
     tpi_program *p = b->p;
     for (int v = 0; v < p->nvalues; v++)
-        if (p->values[v].operand >= p->nout) p->values[v].block = take_block(b);
+        if (p->values[v].operand >= p->nout) p->values[v].block = claim_block(b);
     for (int i = 0; i < p->nsteps; i++)
         for (int k = 0; k < p->steps[i].op->nin; k++)
-            if (p->steps[i].in[k].value < 0) p->steps[i].in[k].block = take_block(b);
+            if (p->steps[i].in[k].value < 0) p->steps[i].in[k].block = claim_block(b);
     for (int i = 0; i < p->nsteps; i++) {
-        p->values[p->steps[i].out].block = take_block(b);
+        p->values[p->steps[i].out].block = claim_block(b);
         for (int v = 0; v < p->nvalues; v++)
             if (p->values[v].operand < p->nout && p->values[v].block >= 0 && b->last[v] <= i && v != p->steps[i].out) {
                 b->taken[p->values[v].block] = false;
@@ -260,7 +245,7 @@ static bool build(fuser *f, const group *of, const tpi_graph_step *fold) {
     for (int i = 0; i < of->ninputs; i++) new_value(&b, s->in[i] = of->inputs[i], nout + i);
     for (int i = 0; i < of->n; i++)
         if (!fill_step(&b, i)) return false;
-    place_blocks(&b);
+    assign_blocks(&b);
     s->program = p;
     return device_of(g, f->old[of->members[0]].out[0])->program_ready(p);
 }
@@ -300,7 +285,7 @@ static void note_native(fuser *f, const tpi_graph_step *s) {
 static bool may_feed(const fuser *f, const tpi_graph_step *s) {
     if (s->kind != TPI_STEP_FOLD || s->in[0] < 0) return false;
     const tpi_graph_value *v = &f->g->values[s->in[0]];
-    return v->kind == TPI_VALUE_MADE && device_of(f->g, s->in[0])->fold_fed &&
+    return v->kind == TPI_VALUE_MADE && device_of(f->g, s->in[0])->fold_of_program &&
            (s->dtype == TP_NO_DTYPE || s->dtype == (tp_dtype)v->dtype);
 }
 
@@ -380,7 +365,7 @@ static void flush_for(fuser *f, const tpi_graph_step *s) {
 }
 
 static bool same_device(const tpi_graph_value *a, const tpi_graph_value *b) {
-    return a->device.type == b->device.type && a->device.index == b->device.index;
+    return tpi_same_device(a->device, b->device);
 }
 
 /* A copy that makes a value, from one of the dtypes that operators compute with. */
@@ -394,14 +379,14 @@ static bool fusable(const fuser *f, const tpi_graph_step *s) {
     const tpi_graph_value *out = s->nout == 1 ? &f->g->values[s->out[0]] : NULL;
     if ((s->kind != TPI_STEP_MAP || s->inplace) && (s->kind != TPI_STEP_COPY || !is_cast(f, s))) return false;
     if (out->kind != TPI_VALUE_MADE || s->nin > TPI_PROGRAM_IN || !device_of(f->g, s->out[0])->program) return false;
-    tp_tensor like = stand_in(out);
+    tp_tensor like = tpi_value_as_tensor(out);
     if (out->wrapped || !tpi_is_dense(&like)) return false;
     for (int i = 0; i < s->nin; i++)
         if (s->in[i] >= 0 && !same_device(out, &f->g->values[s->in[i]])) return false;
     return true;
 }
 
-static bool same_place(const tpi_graph_value *a, const tpi_graph_value *b) {
+static bool same_layout(const tpi_graph_value *a, const tpi_graph_value *b) {
     return a->ndim == b->ndim && same_device(a, b) && !memcmp(a->dims, b->dims, sizeof(int64_t) * 2 * a->ndim);
 }
 
@@ -428,7 +413,7 @@ static bool small_enough(int members, int inputs, int numbers, int params, int o
            inputs + numbers + members + 1 <= TPI_PROGRAM_BLOCKS && numbers + params <= TPI_PROGRAM_NUMBERS;
 }
 
-static bool has_room(const fuser *f, const group *of, const tpi_graph_step *s, int k) {
+static bool fits(const fuser *f, const group *of, const tpi_graph_step *s, int k) {
     int inputs = of->ninputs, numbers = of->nnumbers;
     for (int i = 0; i < s->nin; i++) {
         if (s->in[i] < 0)
@@ -444,7 +429,7 @@ static bool has_room(const fuser *f, const group *of, const tpi_graph_step *s, i
 static bool merge(fuser *f, int into, int from, const tpi_graph_step *s) {
     group *a = &f->open[into], *b = &f->open[from],
           both = {.nnumbers = a->nnumbers + b->nnumbers, .nparams = a->nparams + b->nparams, .order = a->order};
-    if (!same_place(&f->g->values[f->old[a->members[0]].out[0]], &f->g->values[f->old[b->members[0]].out[0]]))
+    if (!same_layout(&f->g->values[f->old[a->members[0]].out[0]], &f->g->values[f->old[b->members[0]].out[0]]))
         return false;
     int inputs = a->ninputs;
     for (int i = 0; i < b->ninputs; i++) inputs += !is_input(a, b->inputs[i]);
@@ -467,7 +452,7 @@ static bool merge(fuser *f, int into, int from, const tpi_graph_step *s) {
 /* Does the step fit into group k? It may read the group's values as they are, not through views. */
 static bool joins(const fuser *f, int k, const tpi_graph_step *s, bool *near) {
     const group *of = &f->open[k];
-    if (!of->n || !same_place(&f->g->values[f->old[of->members[0]].out[0]], &f->g->values[s->out[0]])) return false;
+    if (!of->n || !same_layout(&f->g->values[f->old[of->members[0]].out[0]], &f->g->values[s->out[0]])) return false;
     *near = false;
     for (int i = 0; i < s->nin; i++) {
         if (s->in[i] < 0) continue;
@@ -475,7 +460,7 @@ static bool joins(const fuser *f, int k, const tpi_graph_step *s, bool *near) {
         if (f->maker[root] == k && root != s->in[i]) return false;
         *near |= f->maker[root] == k || is_input(of, s->in[i]);
     }
-    return has_room(f, of, s, k);
+    return fits(f, of, s, k);
 }
 
 static int find_group(fuser *f, const tpi_graph_step *s) {
@@ -570,7 +555,7 @@ bool tpi_graph_fuse(tp_compiled *g) {
     count_uses(f);
     int32_t half = g->nforward;
     g->steps = NULL;
-    g->nsteps = g->steps_room = 0;
+    g->nsteps = g->steps_capacity = 0;
     for (int32_t i = 0; i < f->nold && f->ok; i++) {
         if (i == half) {
             flush_all(f);

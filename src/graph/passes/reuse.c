@@ -1,6 +1,7 @@
 /* Reuse of memory: a map, or a program of maps, may write its result over an operand of the same geometry that no other
- * step reads. Here it is decided that it may; a run then checks that nobody else holds the memory (replay.c). */
+ * step reads. Here it is decided that it may; a run then checks that nobody else holds the memory (run_steps.c). */
 #include <string.h>
+#include "tensor/same_device.h"
 #include "graph/graph.h"
 
 typedef struct reuser {
@@ -14,7 +15,7 @@ static void count(reuser *r, int32_t v, int by) {
 
 static bool looks_the_same(const tpi_graph_value *a, const tpi_graph_value *b) {
     return a->kind == TPI_VALUE_MADE && b->kind == TPI_VALUE_MADE && a->dtype == b->dtype && a->ndim == b->ndim &&
-           a->device.type == b->device.type && a->device.index == b->device.index && !a->wrapped && !b->wrapped &&
+           tpi_same_device(a->device, b->device) && !a->wrapped && !b->wrapped &&
            !memcmp(a->dims, b->dims, sizeof(int64_t) * 2 * a->ndim);
 }
 

@@ -42,17 +42,10 @@ static bool is_addition(const tpi_graph_step *s) {
            is_number(&s->params[0], 1);
 }
 
-static bool is_contiguous(const tpi_graph_value *v) {
-    int64_t step = 1;
-    for (int d = v->ndim - 1; d >= 0; step *= v->dims[d], d--)
-        if (v->dims[d] != 1 && v->dims[v->ndim + d] != step) return false;
-    return true;
-}
-
 /* Where a view begins that is a rectangle of a contiguous value. */
 static bool rectangle(const tpi_graph_value *root, const tpi_graph_value *view, int64_t *from) {
     if (view->kind != TPI_VALUE_VIEW || view->ndim != root->ndim || view->dtype != root->dtype ||
-        !is_contiguous(root) || view->offset < 0)
+        !tpi_value_is_contiguous(root) || view->offset < 0)
         return false;
     int64_t left = view->offset / (int64_t)tpi_dtype_bytes[view->dtype];
     for (int d = 0; d < root->ndim; d++) {
@@ -152,7 +145,7 @@ static void find_sum(dissolver *d, int32_t i) {
     const tpi_graph_value *x = &g->values[a], *y = &g->values[b], *sum_of = &g->values[out];
     if (a == b || x->kind != TPI_VALUE_MADE || y->kind != TPI_VALUE_MADE || sum_of->kind != TPI_VALUE_MADE ||
         x->dtype != sum_of->dtype || y->dtype != sum_of->dtype || x->ndim != y->ndim ||
-        memcmp(x->dims, y->dims, x->ndim * sizeof(int64_t)) || !is_contiguous(sum_of) || !may_wait(d, a, i) ||
+        memcmp(x->dims, y->dims, x->ndim * sizeof(int64_t)) || !tpi_value_is_contiguous(sum_of) || !may_wait(d, a, i) ||
         !may_wait(d, b, i) || !are_apart(d, d->sums[a].parts, d->sums[b].parts))
         return;
     part *last = d->sums[a].parts;
@@ -221,7 +214,7 @@ static bool rewrite(dissolver *d) {
     int32_t n = g->nsteps, half = g->nforward;
     bool ok = true;
     g->steps = NULL;
-    g->nsteps = g->steps_room = 0;
+    g->nsteps = g->steps_capacity = 0;
     for (int32_t i = 0; i < n && ok; i++) {
         if (i == half) g->nforward = g->nsteps;
         int32_t out = old[i].nout ? old[i].out[0] : -1;
@@ -236,7 +229,7 @@ static bool rewrite(dissolver *d) {
     return ok;
 }
 
-bool tpi_graph_dissolve_sums(tp_compiled *g) {
+bool tpi_graph_join_slice_gradients(tp_compiled *g) {
     size_t n = (size_t)g->nvalues + 1;
     dissolver d = {.g = g};
     d.sums = tpi_graph_memory_alloc(&g->memory, n * sizeof *d.sums);

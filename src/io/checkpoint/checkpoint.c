@@ -72,7 +72,7 @@ tp_file *tpi_open_script(const char *path, const tp_file_options *options, const
     f->script = pickle;
     tpi_handle_made(f, "file");
     f->source.fd = f->zip.source.fd = -1;
-    if (options) tpi_take_options(&f->options, sizeof f->options, options, options->size);
+    if (options) tpi_copy_options(&f->options, sizeof f->options, options, options->size);
     const bool sound = !options || f->options.size > 0;
     bool opened = sound && open_any(f, path);
     if (opened && (!pickle || f->format == TP_FILE_PT)) return f;
@@ -82,7 +82,7 @@ tp_file *tpi_open_script(const char *path, const tp_file_options *options, const
 }
 
 void tpi_file_forget_tensors(tp_file *f) {
-    for (int64_t i = 0; i < f->stores_room; i++)
+    for (int64_t i = 0; i < f->stores_capacity; i++)
         if (f->stores[i]) tp_storage_release(f->stores[i]->storage);
     tpi_mfree(f->stores);
     tpi_mfree(f->members);
@@ -94,7 +94,7 @@ void tpi_file_forget_tensors(tp_file *f) {
     f->members = NULL;
     f->pickle = NULL;
     f->mapping = NULL;
-    f->nstores = f->stores_room = 0;
+    f->nstores = f->stores_capacity = 0;
 }
 
 void tp_close_file(tp_file *f) {
@@ -106,7 +106,10 @@ void tp_close_file(tp_file *f) {
 
 const char *tpi_file_path(const tp_file *f) { return f->zip.source.path ? f->zip.source.path : f->source.path; }
 
-tp_file_kind tp_file_kind_of(const tp_file *f) { return f ? f->format : TP_FILE_UNKNOWN; }
+tp_file_kind tp_file_kind_of(const tp_file *f) {
+    if (TPI_ENDED(f, "a file")) return (tp_file_kind){0};
+    return f ? f->format : TP_FILE_UNKNOWN;
+}
 
 /* ---- Storages by key ---- */
 
@@ -117,24 +120,24 @@ static uint64_t hash_of(const char *key) {
 }
 
 static int64_t slot_of(const tp_file *f, const char *key) {
-    int64_t mask = f->stores_room - 1, i = (int64_t)(hash_of(key) & (uint64_t)mask);
+    int64_t mask = f->stores_capacity - 1, i = (int64_t)(hash_of(key) & (uint64_t)mask);
     while (f->stores[i] && strcmp(f->stores[i]->key, key) != 0) i = (i + 1) & mask;
     return i;
 }
 
 tpi_store *tpi_file_store(const tp_file *f, const char *key) {
-    return f->stores_room ? f->stores[slot_of(f, key)] : NULL;
+    return f->stores_capacity ? f->stores[slot_of(f, key)] : NULL;
 }
 
 bool tpi_file_add_store(tp_file *f, tpi_store *store) {
-    if (2 * f->nstores >= f->stores_room) {
-        int64_t room = f->stores_room, larger = room ? 2 * room : 64;
+    if (2 * f->nstores >= f->stores_capacity) {
+        int64_t capacity = f->stores_capacity, larger = capacity ? 2 * capacity : 64;
         tpi_store **before = f->stores, **after = tpi_malloc((size_t)larger * sizeof *after);
         if (!after) return false;
         memset(after, 0, (size_t)larger * sizeof *after);
         f->stores = after;
-        f->stores_room = larger;
-        for (int64_t i = 0; i < room; i++)
+        f->stores_capacity = larger;
+        for (int64_t i = 0; i < capacity; i++)
             if (before[i]) f->stores[slot_of(f, before[i]->key)] = before[i];
         tpi_mfree(before);
     }
@@ -171,6 +174,7 @@ static tp_saved *read_value(tp_file *f) {
 }
 
 const tp_saved *tp_file_value(tp_file *f) {
+    if (TPI_ENDED(f, "a file")) return NULL;
     if (!f) return NULL;
     if (f->was_read && !f->value) return tpi_fail(TP_ERR_VALUE, "'%s': its value could not be read", tpi_file_path(f));
     if (!f->was_read) f->value = read_value(f);
@@ -242,7 +246,7 @@ static tp_storage *mapped(const tpi_store *store, bool *fits) {
     return s;
 }
 
-static bool check_place(const tpi_store *s) {
+static bool check_location(const tpi_store *s) {
     const tp_file *f = s->file;
     if (!s->untyped && s->dtype == TP_NO_DTYPE)
         return tpi_refuse(TP_ERR_MISSING, "dtype %s is not in Taper", s->dtype_name);
@@ -258,7 +262,7 @@ static bool check_place(const tpi_store *s) {
 static bool load_store(tpi_store *store) {
     if (store->storage) return true;
     bool fits = false;
-    if (!check_place(store)) return false;
+    if (!check_location(store)) return false;
     tp_storage *s = mapped(store, &fits);
     if (!fits) s = tpi_storage_new((tp_device){TP_CPU, 0}, (size_t)store->bytes);
     if (!s) return false;
@@ -292,6 +296,7 @@ static void *name_failure(const tpi_store *s) {
 }
 
 tp_storage *tp_saved_storage(const tp_saved *v) {
+    if (TPI_SAVED_GONE(v)) return NULL;
     if (!v) return NULL;
     if (v->kind == TP_SAVED_TENSOR) v = v->as.view->storage;
     if (v->kind != TP_SAVED_STORAGE)
@@ -341,6 +346,7 @@ static tp_tensor *marked(tp_tensor *t, const tpi_view *view) {
 }
 
 tp_tensor *tp_saved_tensor(const tp_saved *v) {
+    if (TPI_SAVED_GONE(v)) return NULL;
     int64_t offset;
     const tpi_view *view = v ? tensor_view(v, &offset) : NULL;
     tp_storage *s = view ? tp_saved_storage(view->storage) : NULL;
@@ -412,11 +418,18 @@ tp_saved *tpi_file_array(tp_file *f, tpi_store *store, tp_ints shape, bool fortr
     return tpi_file_add_store(f, store) ? t : NULL;
 }
 
-int64_t tp_file_end(tp_file *f) { return f ? (int64_t)f->end : 0; }
+int64_t tp_file_end(tp_file *f) {
+    if (TPI_ENDED(f, "a file")) return -1;
+    return f ? (int64_t)f->end : 0;
+}
 
-int64_t tp_file_global_count(tp_file *f) { return f && f->globals ? f->globals->n : 0; }
+int64_t tp_file_global_count(tp_file *f) {
+    if (TPI_ENDED(f, "a file")) return -1;
+    return f && f->globals ? f->globals->n : 0;
+}
 
 const char *tp_file_global_at(tp_file *f, int64_t i) {
+    if (TPI_ENDED(f, "a file")) return NULL;
     if (i >= 0 && i < tp_file_global_count(f)) return f->globals->as.items.v[i]->as.text;
     return tpi_fail(TP_ERR_INDEX, "argument 'i': expected 0 to %lld, got %lld", (long long)tp_file_global_count(f) - 1,
                     (long long)i);

@@ -20,8 +20,8 @@ struct tp_file {
     unsigned char *pickle;    /* of a .pt in a zip archive, or the whole file */
     size_t pickle_bytes;
     tpi_mapping *mapping; /* with options.map */
-    tpi_store **stores;   /* by hash of their key; stores_room is a power of two */
-    int64_t nstores, stores_room;
+    tpi_store **stores;   /* by hash of their key; stores_capacity is a power of two */
+    int64_t nstores, stores_capacity;
     bool was_read; /* value is there, or could not be read */
     tp_saved *value;
     tp_saved *globals;

@@ -15,7 +15,7 @@ unsigned char tpi_json_peek(tpi_json *s) {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\t' || *s->p == '\r')) s->p++;
     return s->p < s->end ? *s->p : 0;
 }
-bool tpi_json_take(tpi_json *s, char c) {
+bool tpi_json_accept(tpi_json *s, char c) {
     if (tpi_json_peek(s) != (unsigned char)c || s->p == s->end) return false;
     s->p++;
     return true;
@@ -79,7 +79,7 @@ static bool escape(tpi_json *s, char **out) {
 
 /* A text in the arena. Escapes only ever make it shorter. */
 tp_saved *tpi_json_string(tpi_json *s) {
-    if (!tpi_json_take(s, '"')) {
+    if (!tpi_json_accept(s, '"')) {
         tpi_json_refuse(s, "expected a text");
         return NULL;
     }
@@ -169,8 +169,8 @@ static tp_saved *value(tpi_json *s, int depth);
 static tp_saved *list(tpi_json *s, int depth) {
     tp_saved *v = tpi_saved_new(s->arena, TP_SAVED_LIST);
     s->p++;
-    for (bool first = true; v && !tpi_json_take(s, ']'); first = false) {
-        if (!first && !tpi_json_take(s, ',')) {
+    for (bool first = true; v && !tpi_json_accept(s, ']'); first = false) {
+        if (!first && !tpi_json_accept(s, ',')) {
             tpi_json_refuse(s, "expected a comma");
             return NULL;
         }
@@ -182,13 +182,13 @@ static tp_saved *list(tpi_json *s, int depth) {
 static tp_saved *dict(tpi_json *s, int depth) {
     tp_saved *v = tpi_saved_new(s->arena, TP_SAVED_DICT);
     s->p++;
-    for (bool first = true; v && !tpi_json_take(s, '}'); first = false) {
-        if (!first && !tpi_json_take(s, ',')) {
+    for (bool first = true; v && !tpi_json_accept(s, '}'); first = false) {
+        if (!first && !tpi_json_accept(s, ',')) {
             tpi_json_refuse(s, "expected a comma");
             return NULL;
         }
         tp_saved *key = tpi_json_string(s);
-        if (key && !tpi_json_take(s, ':')) {
+        if (key && !tpi_json_accept(s, ':')) {
             tpi_json_refuse(s, "expected a colon");
             return NULL;
         }

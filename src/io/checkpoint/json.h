@@ -12,7 +12,7 @@ typedef struct tpi_json {
 
 bool tpi_json_refuse(const tpi_json *s, const char *what); /* false, and that error */
 unsigned char tpi_json_peek(tpi_json *s);                  /* the next character that is no space; 0: none */
-bool tpi_json_take(tpi_json *s, char c);                   /* passes it, if it is the next one */
+bool tpi_json_accept(tpi_json *s, char c);                 /* passes it, if it is the next one */
 tp_saved *tpi_json_string(tpi_json *s);                    /* NULL and an error */
 /* Any value: dicts (keys in order, also those that come twice), lists, texts, numbers (whole ones as integers, if 64
  * bits hold them), true, false and null. */

@@ -18,14 +18,14 @@ bool tpi_npy_has(tp_dtype dtype, const char *name) {
            tpi_refuse(TP_ERR_MISSING, "array '%s': NumPy has no type for %s", name, tp_dtype_name(dtype));
 }
 
-size_t tpi_npy_write(char out[TPI_NPY_ROOM], tp_dtype dtype, tp_ints shape) {
+size_t tpi_npy_write(char out[TPI_NPY_HEADER_BYTES], tp_dtype dtype, tp_ints shape) {
     enum { PREFIX = 10 }; /* magic, version 1.0, 16-bit length */
     size_t n = PREFIX;
-    n += (size_t)snprintf(out + n, TPI_NPY_ROOM - n, "{'descr': '%s', 'fortran_order': False, 'shape': (",
+    n += (size_t)snprintf(out + n, TPI_NPY_HEADER_BYTES - n, "{'descr': '%s', 'fortran_order': False, 'shape': (",
                           descr_of[dtype]);
     for (int64_t i = 0; i < shape.n; i++)
-        n += (size_t)snprintf(out + n, TPI_NPY_ROOM - n, i ? ", %lld" : "%lld", (long long)shape.v[i]);
-    n += (size_t)snprintf(out + n, TPI_NPY_ROOM - n, shape.n == 1 ? ",), }" : "), }");
+        n += (size_t)snprintf(out + n, TPI_NPY_HEADER_BYTES - n, i ? ", %lld" : "%lld", (long long)shape.v[i]);
+    n += (size_t)snprintf(out + n, TPI_NPY_HEADER_BYTES - n, shape.n == 1 ? ",), }" : "), }");
     size_t all = (n + 1 + 63) / 64 * 64;
     memset(out + n, ' ', all - n);
     out[all - 1] = '\n';
@@ -51,7 +51,7 @@ static char peek(parser *s) {
     return s->p < s->end ? *s->p : 0;
 }
 
-static bool take(parser *s, char c) {
+static bool accept(parser *s, char c) {
     if (peek(s) != c || s->p == s->end) return false;
     s->p++;
     return true;
@@ -65,12 +65,12 @@ static bool word(parser *s, const char *text) {
     return true;
 }
 
-static bool string(parser *s, char *out, size_t room) {
+static bool string(parser *s, char *out, size_t capacity) {
     char quote = peek(s);
     if (quote != '\'' && quote != '"') return unreadable(s, "expected a string (structured arrays are not supported)");
     size_t n = 0;
     for (s->p++; s->p < s->end && *s->p != quote; s->p++) {
-        if (n + 1 == room) return unreadable(s, "a string is too long");
+        if (n + 1 == capacity) return unreadable(s, "a string is too long");
         out[n++] = *s->p;
     }
     if (s->p == s->end) return unreadable(s, "a string does not end");
@@ -86,17 +86,17 @@ static bool integer(parser *s, int64_t *out) {
     for (; s->p < s->end && *s->p >= '0' && *s->p <= '9'; s->p++)
         if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *s->p - '0', &v))
             return unreadable(s, "a size is too large");
-    take(s, 'L'); /* as Python 2 wrote long integers */
+    accept(s, 'L'); /* as Python 2 wrote long integers */
     *out = v;
     return true;
 }
 
 static bool tuple(parser *s, tpi_npy *h) {
-    if (!take(s, '(')) return unreadable(s, "expected a tuple of sizes");
-    for (h->ndim = 0; !take(s, ')'); h->ndim++) {
+    if (!accept(s, '(')) return unreadable(s, "expected a tuple of sizes");
+    for (h->ndim = 0; !accept(s, ')'); h->ndim++) {
         if (h->ndim == TP_MAX_DIMS) return unreadable(s, "more than 32 dimensions");
         if (!integer(s, &h->shape[h->ndim])) return false;
-        if (!take(s, ',') && peek(s) != ')') return unreadable(s, "expected a comma between sizes");
+        if (!accept(s, ',') && peek(s) != ')') return unreadable(s, "expected a comma between sizes");
     }
     return true;
 }
@@ -123,11 +123,11 @@ bool tpi_npy_parse(tpi_npy *h, const char *text, size_t n, bool is_bfloat16, con
     parser s = {text, text + n, name};
     *h = (tpi_npy){.dtype = TP_NO_DTYPE};
     bool order = false, shape = false;
-    if (!take(&s, '{')) return unreadable(&s, "expected a dict");
-    while (!take(&s, '}')) {
+    if (!accept(&s, '{')) return unreadable(&s, "expected a dict");
+    while (!accept(&s, '}')) {
         char key[32], descr[32];
         if (!string(&s, key, sizeof key)) return false;
-        if (!take(&s, ':')) return unreadable(&s, "expected a colon");
+        if (!accept(&s, ':')) return unreadable(&s, "expected a colon");
         if (strcmp(key, "descr") == 0) {
             if (!string(&s, descr, sizeof descr) || !read_descr(&s, h, descr, is_bfloat16)) return false;
         } else if (strcmp(key, "fortran_order") == 0) {
@@ -140,7 +140,7 @@ bool tpi_npy_parse(tpi_npy *h, const char *text, size_t n, bool is_bfloat16, con
         } else {
             return unreadable(&s, "an unknown key");
         }
-        if (!take(&s, ',') && peek(&s) != '}') return unreadable(&s, "expected a comma");
+        if (!accept(&s, ',') && peek(&s) != '}') return unreadable(&s, "expected a comma");
     }
     return (h->dtype && order && shape) || unreadable(&s, "a key is missing");
 }

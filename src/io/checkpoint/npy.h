@@ -3,7 +3,7 @@
 #define TPI_NPY_H
 #include <taper/base.h>
 
-#define TPI_NPY_ROOM 1024 /* enough for any header that tpi_npy_write makes */
+#define TPI_NPY_HEADER_BYTES 1024 /* enough for any header that tpi_npy_write makes */
 
 typedef struct tpi_npy {
     tp_dtype dtype;
@@ -17,7 +17,7 @@ typedef struct tpi_npy {
  */
 bool tpi_npy_has(tp_dtype dtype,
                  const char *name); /* false and an error for dtypes that have no place in an array file */
-size_t tpi_npy_write(char out[TPI_NPY_ROOM], tp_dtype dtype, tp_ints shape);
+size_t tpi_npy_write(char out[TPI_NPY_HEADER_BYTES], tp_dtype dtype, tp_ints shape);
 /* Reads the dict's text (n bytes). `name` is for messages. is_bfloat16: raw two-byte elements are bfloat16. */
 bool tpi_npy_parse(tpi_npy *header, const char *text, size_t n, bool is_bfloat16, const char *name);
 #endif

@@ -12,7 +12,7 @@ static const char bfloat16_mark[] = "bfloat16";
 
 static bool save_one(tpi_zip_writer *w, const char *name, tp_tensor *t) {
     size_t n = strlen(name);
-    char header[TPI_NPY_ROOM], *member = tpi_malloc(n + SUFFIX + 1);
+    char header[TPI_NPY_HEADER_BYTES], *member = tpi_malloc(n + SUFFIX + 1);
     tp_tensor *here = member ? tpi_on_host(t) : NULL;
     bool ok = false;
     if (here && tpi_npy_has((tp_dtype)t->dtype, name)) {
@@ -47,7 +47,7 @@ typedef struct bytes {      /* a member's, or the file's */
     const char *name;
 } bytes;
 
-static bool take(bytes *b, void *out, size_t n) {
+static bool read_bytes(bytes *b, void *out, size_t n) {
     if (b->stream) return tpi_zip_read(b->stream, out, n);
     b->at += n;
     return tpi_source_read(b->source, b->at - n, out, n);
@@ -55,20 +55,20 @@ static bool take(bytes *b, void *out, size_t n) {
 
 static bool read_header(bytes *b, bool is_bfloat16, tpi_npy *header, uint64_t *length) {
     unsigned char prefix[12];
-    if (!take(b, prefix, 8)) return false;
+    if (!read_bytes(b, prefix, 8)) return false;
     if (memcmp(prefix, "\x93NUMPY", 6) != 0)
         return tpi_refuse(TP_ERR_IO, "array '%s': it does not start as a NumPy array", b->name);
     if (prefix[6] < 1 || prefix[6] > 3)
         return tpi_refuse(TP_ERR_MISSING, "array '%s': expected version 1 to 3 of NumPy's format, got %d", b->name,
                           prefix[6]);
     size_t wide = prefix[6] == 1 ? 2 : 4, n = 0;
-    if (!take(b, prefix + 8, wide)) return false;
+    if (!read_bytes(b, prefix + 8, wide)) return false;
     for (size_t i = wide; i-- > 0;) n = n << 8 | prefix[8 + i];
     *length = 8 + wide + n;
     if (*length > b->bytes || n > 1 << 20)
         return tpi_refuse(TP_ERR_IO, "array '%s': its header of %zu bytes is too long", b->name, n);
     char *text = tpi_malloc(n + 1);
-    bool ok = text && take(b, text, n) && tpi_npy_parse(header, text, n, is_bfloat16, b->name);
+    bool ok = text && read_bytes(b, text, n) && tpi_npy_parse(header, text, n, is_bfloat16, b->name);
     tpi_mfree(text);
     return ok;
 }

@@ -27,7 +27,7 @@ tp_saved *tpi_pickle_read(const tpi_pickle *p, const unsigned char *data, size_t
 /* Is hashing its keys in proportion to its bytes (pickle_keys.c)? Gives every value its weight. */
 bool tpi_pickle_check_keys(const tpi_pickle *p, tp_saved *root, size_t bytes);
 
-/* ---- What names stand for (globals.c) ---- */
+/* ---- What names stand for (pickle_globals.c) ---- */
 tp_saved *tpi_global(const tpi_pickle *p, const char *module, const char *name);
 tp_saved *tpi_global_call(const tpi_pickle *p, tp_saved *call, tp_saved *args); /* call(*args) */
 tp_saved *tpi_global_new(const tpi_pickle *p, tp_saved *cls, tp_saved *args,

@@ -18,7 +18,7 @@ typedef struct visit {
 typedef struct scales {
     const tpi_pickle *p;
     visit *open;
-    size_t n, room;
+    size_t n, capacity;
     uint64_t spent, budget;
     int64_t long_keys; /* that can be made to fall on one hash by the thousand */
 } scales;
@@ -61,12 +61,12 @@ static bool check_inside(scales *s, const tp_saved *v) {
 }
 
 static bool enter(scales *s, tp_saved *v) {
-    if (s->n == s->room) {
-        size_t room = s->room ? 2 * s->room : 64;
-        visit *larger = tpi_realloc(s->open, room * sizeof *larger);
+    if (s->n == s->capacity) {
+        size_t capacity = s->capacity ? 2 * s->capacity : 64;
+        visit *larger = tpi_realloc(s->open, capacity * sizeof *larger);
         if (!larger) return false;
         s->open = larger;
-        s->room = room;
+        s->capacity = capacity;
     }
     v->weight = 1; /* what leads back here while it is open counts once */
     s->open[s->n++] = (visit){v, 0, 1};

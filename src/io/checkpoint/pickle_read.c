@@ -12,11 +12,11 @@ typedef struct machine {
     const unsigned char *data;
     size_t at, bytes;
     tp_saved **stack;
-    size_t n, room;
+    size_t n, capacity;
     size_t *marks; /* where on the stack they lie */
-    size_t nmarks, marks_room;
+    size_t nmarks, marks_capacity;
     tp_saved **memo;
-    size_t nmemo, memo_room; /* nmemo: one beyond the largest index in use */
+    size_t nmemo, memo_capacity; /* nmemo: one beyond the largest index in use */
     bool cut;
 } machine;
 
@@ -30,7 +30,7 @@ static bool refused(machine *m, const char *what) {
 }
 
 /* The next n bytes, or NULL and an error at the end. */
-static const unsigned char *take(machine *m, size_t n) {
+static const unsigned char *read_bytes(machine *m, size_t n) {
     if (n > m->bytes - m->at) {
         m->cut = true;
         return refuse(m, "it ends too early");
@@ -40,15 +40,15 @@ static const unsigned char *take(machine *m, size_t n) {
     return p;
 }
 
-static bool take_number(machine *m, int bytes, uint64_t *out) { /* unsigned, lowest byte first */
-    const unsigned char *p = take(m, (size_t)bytes);
+static bool read_number(machine *m, int bytes, uint64_t *out) { /* unsigned, lowest byte first */
+    const unsigned char *p = read_bytes(m, (size_t)bytes);
     if (!p) return false;
     *out = 0;
     for (int i = bytes; i-- > 0;) *out = *out << 8 | p[i];
     return true;
 }
 
-static char *take_line(machine *m, size_t *length) { /* into the arena, without its end */
+static char *read_line(machine *m, size_t *length) { /* into the arena, without its end */
     const unsigned char *start = m->data + m->at, *end = memchr(start, '\n', m->bytes - m->at);
     if (!end) {
         m->cut = true;
@@ -61,19 +61,19 @@ static char *take_line(machine *m, size_t *length) { /* into the arena, without 
 
 /* ---- The stack ---- */
 
-static bool grow(void *list, size_t *room, size_t need, size_t item) {
-    if (need <= *room) return true;
-    size_t larger = *room ? 2 * *room : 64;
+static bool grow(void *list, size_t *capacity, size_t need, size_t item) {
+    if (need <= *capacity) return true;
+    size_t larger = *capacity ? 2 * *capacity : 64;
     if (larger < need) larger = need;
     void **block = list, *p = tpi_realloc(*block, larger * item);
     if (!p) return false;
     *block = p;
-    *room = larger;
+    *capacity = larger;
     return true;
 }
 
 static bool push(machine *m, tp_saved *v) {
-    if (!v || !grow(&m->stack, &m->room, m->n + 1, sizeof *m->stack)) return false;
+    if (!v || !grow(&m->stack, &m->capacity, m->n + 1, sizeof *m->stack)) return false;
     m->stack[m->n++] = v;
     return true;
 }
@@ -87,7 +87,7 @@ static tp_saved *top(machine *m) { return m->n > floor_of(m) ? m->stack[m->n - 1
 
 static bool push_mark(machine *m) {
     if (m->nmarks == TPI_PICKLE_MARKS) return refused(m, "it is nested too deeply");
-    if (!grow(&m->marks, &m->marks_room, m->nmarks + 1, sizeof *m->marks)) return false;
+    if (!grow(&m->marks, &m->marks_capacity, m->nmarks + 1, sizeof *m->marks)) return false;
     m->marks[m->nmarks++] = m->n;
     return true;
 }
@@ -108,9 +108,9 @@ static bool put(machine *m, uint64_t index) {
     if (index >= m->bytes) return refused(m, "a memo index is larger than the pickle");
     tp_saved *v = top(m);
     if (!v) return false;
-    size_t before = m->memo_room;
-    if (!grow(&m->memo, &m->memo_room, (size_t)index + 1, sizeof *m->memo)) return false;
-    memset(m->memo + before, 0, (m->memo_room - before) * sizeof *m->memo);
+    size_t before = m->memo_capacity;
+    if (!grow(&m->memo, &m->memo_capacity, (size_t)index + 1, sizeof *m->memo)) return false;
+    memset(m->memo + before, 0, (m->memo_capacity - before) * sizeof *m->memo);
     m->memo[index] = v;
     if (index >= m->nmemo) m->nmemo = (size_t)index + 1;
     return true;
@@ -127,7 +127,7 @@ static bool push_int(machine *m, int64_t v) { return push(m, tpi_saved_number(m-
 
 static bool push_text(machine *m, uint64_t bytes, tp_saved_kind kind, const char *class_name) {
     if (bytes > m->bytes) bytes = m->bytes + 1; /* so that a size that does not fit a size_t is refused like others */
-    const unsigned char *p = take(m, (size_t)bytes);
+    const unsigned char *p = read_bytes(m, (size_t)bytes);
     if (!p) return false;
     if (kind == TP_SAVED_TEXT && !tpi_is_utf8((const char *)p, (size_t)bytes)) return refused(m, "a text is not UTF-8");
     tp_saved *v = tpi_saved_text(m->p->arena, kind, p, (size_t)bytes);
@@ -143,14 +143,14 @@ static bool push_old_string(machine *m, uint64_t bytes) {
 
 static bool push_sized_text(machine *m, int width, tp_saved_kind kind, const char *class_name) {
     uint64_t bytes;
-    return take_number(m, width, &bytes) && push_text(m, bytes, kind, class_name);
+    return read_number(m, width, &bytes) && push_text(m, bytes, kind, class_name);
 }
 
 static bool push_long(machine *m, int width) {
     uint64_t bytes, low = 0;
-    if (!take_number(m, width, &bytes)) return false;
+    if (!read_number(m, width, &bytes)) return false;
     if (bytes > 8) return push_text(m, bytes, TP_SAVED_LONG, NULL);
-    const unsigned char *p = take(m, (size_t)bytes);
+    const unsigned char *p = read_bytes(m, (size_t)bytes);
     if (!p) return false;
     for (size_t i = (size_t)bytes; i-- > 0;) low = low << 8 | p[i];
     if (bytes && bytes < 8 && p[bytes - 1] & 0x80) low |= ~(uint64_t)0 << 8 * bytes;
@@ -158,7 +158,7 @@ static bool push_long(machine *m, int width) {
 }
 
 static bool push_float(machine *m) {
-    const unsigned char *p = take(m, 8);
+    const unsigned char *p = read_bytes(m, 8);
     if (!p) return false;
     union {
         uint64_t u;
@@ -243,7 +243,7 @@ static bool put_marked(machine *m) {
 
 static bool push_global(machine *m) {
     size_t n = 0, k = 0;
-    char *module = take_line(m, &n), *name = module ? take_line(m, &k) : NULL;
+    char *module = read_line(m, &n), *name = module ? read_line(m, &k) : NULL;
     if (!name) return false;
     if (strlen(module) != n || strlen(name) != k || !tpi_is_utf8(module, n) || !tpi_is_utf8(name, k))
         return refused(m, "a name is not a text");
@@ -285,7 +285,7 @@ static bool push_persistent(machine *m) {
 
 static bool check_protocol(machine *m) {
     uint64_t version;
-    return take_number(m, 1, &version) && (version <= 5 || refused(m, "its protocol is newer than 5"));
+    return read_number(m, 1, &version) && (version <= 5 || refused(m, "its protocol is newer than 5"));
 }
 
 static bool container_opcode(machine *m, unsigned char op) {
@@ -337,13 +337,13 @@ static bool opcode(machine *m, unsigned char op) {
     uint64_t v;
     switch (op) {
     case 0x80: return check_protocol(m);
-    case 0x95: return take_number(m, 8, &v); /* frames are a hint about reading ahead */
+    case 0x95: return read_number(m, 8, &v); /* frames are a hint about reading ahead */
     case 'N': return push(m, tpi_saved_new(a, TP_SAVED_NONE));
     case 0x88:
     case 0x89: return push(m, tpi_saved_number(a, tp_truth(op == 0x88)));
-    case 'J': return take_number(m, 4, &v) && push_int(m, (int32_t)(uint32_t)v);
-    case 'K': return take_number(m, 1, &v) && push_int(m, (int64_t)v);
-    case 'M': return take_number(m, 2, &v) && push_int(m, (int64_t)v);
+    case 'J': return read_number(m, 4, &v) && push_int(m, (int32_t)(uint32_t)v);
+    case 'K': return read_number(m, 1, &v) && push_int(m, (int64_t)v);
+    case 'M': return read_number(m, 2, &v) && push_int(m, (int64_t)v);
     case 0x8a: return push_long(m, 1);
     case 0x8b: return push_long(m, 4);
     case 'G': return push_float(m);
@@ -354,13 +354,13 @@ static bool opcode(machine *m, unsigned char op) {
     case 'C': return push_sized_text(m, 1, TP_SAVED_BYTES, NULL);
     case 0x8e: return push_sized_text(m, 8, TP_SAVED_BYTES, NULL);
     case 0x96: return push_sized_text(m, 8, TP_SAVED_BYTES, "builtins.bytearray");
-    case 'U': return take_number(m, 1, &v) && push_old_string(m, v);
-    case 'T': return take_number(m, 4, &v) && push_old_string(m, v);
-    case 'q': return take_number(m, 1, &v) && put(m, v);
-    case 'r': return take_number(m, 4, &v) && put(m, v);
+    case 'U': return read_number(m, 1, &v) && push_old_string(m, v);
+    case 'T': return read_number(m, 4, &v) && push_old_string(m, v);
+    case 'q': return read_number(m, 1, &v) && put(m, v);
+    case 'r': return read_number(m, 4, &v) && put(m, v);
     case 0x94: return put(m, m->nmemo);
-    case 'h': return take_number(m, 1, &v) && get(m, v);
-    case 'j': return take_number(m, 4, &v) && get(m, v);
+    case 'h': return read_number(m, 1, &v) && get(m, v);
+    case 'j': return read_number(m, 4, &v) && get(m, v);
     case 'c': return push_global(m);
     case 0x93: return push_stack_global(m);
     case 'R': return call(m, 0);
@@ -374,7 +374,7 @@ static bool opcode(machine *m, unsigned char op) {
 
 static tp_saved *run(machine *m) {
     for (;;) {
-        const unsigned char *op = take(m, 1);
+        const unsigned char *op = read_bytes(m, 1);
         if (!op) return NULL;
         if (*op == '.') return m->nmarks ? refuse(m, "it stops inside of a list") : pop(m);
         if (!opcode(m, *op)) return NULL;

@@ -12,7 +12,7 @@
 enum { MARK = UINT16_MAX };
 typedef struct depths {
     uint16_t *v;
-    size_t n, room;
+    size_t n, capacity;
 } depths;
 
 typedef struct token {
@@ -27,20 +27,20 @@ typedef struct rewriter {
     const char *(*rename)(void *context, const char *module);
     void *context;
     size_t *memo; /* index -> place of the text that was put there + 1; 0: something else */
-    size_t nmemo, memo_room;
-    size_t *places; /* of text opcodes that are modules, in order of use */
-    size_t nplaces, places_room;
+    size_t nmemo, memo_capacity;
+    size_t *positions; /* of text opcodes that are modules, in order of use */
+    size_t npositions, positions_capacity;
     tpi_wire out;
 } rewriter;
 
-static bool make_room(void *list, size_t *room, size_t need, size_t item) {
-    if (need <= *room) return true;
+static bool reserve(void *list, size_t *capacity, size_t need, size_t item) {
+    if (need <= *capacity) return true;
     size_t larger = need + need / 2 + 64;
     void **block = list, *p = tpi_realloc(*block, larger * item);
     if (!p) return false;
-    memset((char *)p + *room * item, 0, (larger - *room) * item);
+    memset((char *)p + *capacity * item, 0, (larger - *capacity) * item);
     *block = p;
-    *room = larger;
+    *capacity = larger;
     return true;
 }
 
@@ -106,14 +106,14 @@ static bool find_modules(rewriter *r) {
         bool is_put = t.op == 0x94 || t.op == 'q' || t.op == 'r';
         if (is_put) {
             size_t index = t.op == 0x94 ? r->nmemo : index_of(r, &t);
-            if (index > r->bytes || !make_room(&r->memo, &r->memo_room, index + 1, sizeof *r->memo)) return false;
+            if (index > r->bytes || !reserve(&r->memo, &r->memo_capacity, index + 1, sizeof *r->memo)) return false;
             r->memo[index] = before[1];
             if (index >= r->nmemo) r->nmemo = index + 1;
             continue;
         }
         if (t.op == 0x93 && before[0]) {
-            if (!make_room(&r->places, &r->places_room, r->nplaces + 1, sizeof *r->places)) return false;
-            r->places[r->nplaces++] = before[0] - 1;
+            if (!reserve(&r->positions, &r->positions_capacity, r->npositions + 1, sizeof *r->positions)) return false;
+            r->positions[r->npositions++] = before[0] - 1;
         }
         before[0] = before[1];
         if (t.op == 'h' || t.op == 'j') {
@@ -131,7 +131,7 @@ static bool push_depth(depths *d, int depth) {
     if (depth != MARK && depth > TP_DEEPEST_PICKLE)
         return tpi_refuse(TP_ERR_RUNTIME, "values are nested more than %d deep: they could not be loaded",
                           TP_DEEPEST_PICKLE);
-    if (!make_room(&d->v, &d->room, d->n + 1, sizeof *d->v)) return false;
+    if (!reserve(&d->v, &d->capacity, d->n + 1, sizeof *d->v)) return false;
     d->v[d->n++] = (uint16_t)depth;
     return true;
 }
@@ -230,8 +230,8 @@ static const char *new_name(const rewriter *r, const unsigned char *text, size_t
 }
 
 static bool is_module(const rewriter *r, size_t at) {
-    for (size_t i = 0; i < r->nplaces; i++)
-        if (r->places[i] == at) return true;
+    for (size_t i = 0; i < r->npositions; i++)
+        if (r->positions[i] == at) return true;
     return false;
 }
 
@@ -268,7 +268,7 @@ void *tp_pickle_rename(const void *pickle, int64_t bytes, const char *(*rename)(
     rewriter r = {.data = pickle, .bytes = (size_t)bytes, .rename = rename, .context = context};
     bool ok = bytes > 0 && rewrite(&r);
     tpi_mfree(r.memo);
-    tpi_mfree(r.places);
+    tpi_mfree(r.positions);
     if (ok) {
         *result_bytes = (int64_t)r.out.n;
         return r.out.data;

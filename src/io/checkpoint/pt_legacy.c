@@ -66,7 +66,7 @@ static bool locate(tp_file *f, const tp_saved *keys, uint64_t at) {
         at = s->at + (uint64_t)s->bytes;
     }
     f->end = at;
-    for (int64_t i = 0; i < f->stores_room; i++)
+    for (int64_t i = 0; i < f->stores_capacity; i++)
         if (f->stores[i] && !f->stores[i]->at) return refuse(f, "a storage is not listed");
     return true;
 }
@@ -74,8 +74,8 @@ static bool locate(tp_file *f, const tp_saved *keys, uint64_t at) {
 /* The pickles' length stands nowhere: a window at the start of the file is read, and a larger one where they go on
  * beyond it. */
 tp_saved *tpi_pt_read_legacy(tp_file *f) {
-    for (size_t room = WINDOW;; room *= 8) {
-        size_t bytes = f->source.bytes < room ? (size_t)f->source.bytes : room, used;
+    for (size_t most = WINDOW;; most *= 8) {
+        size_t bytes = f->source.bytes < most ? (size_t)f->source.bytes : most, used;
         unsigned char *window = tpi_malloc(bytes);
         if (!window) return NULL;
         tp_saved *keys = NULL;

@@ -24,7 +24,7 @@ tp_file *tp_new_file(void) {
 }
 
 /* Puts v where it belongs; gives v back, or NULL, and then the file cannot be saved. */
-static tp_saved *place(tp_file *f, tp_saved *into, tp_saved *key, tp_saved *v) {
+static tp_saved *put_into(tp_file *f, tp_saved *into, tp_saved *key, tp_saved *v) {
     if (!f) return NULL;
     if (!into) into = f->value;
     bool ok = v != NULL;
@@ -55,7 +55,7 @@ static bool key_value(tp_file *f, const char *key, tp_saved **out) {
 
 static tp_saved *put_value(tp_file *f, tp_saved *into, const char *key, tp_saved *v) {
     tp_saved *k;
-    return key_value(f, key, &k) ? place(f, into, k, v) : NULL;
+    return key_value(f, key, &k) ? put_into(f, into, k, v) : NULL;
 }
 
 bool tp_put_number(tp_file *f, tp_saved *into, const char *key, tp_scalar number) {
@@ -77,12 +77,14 @@ tp_saved *tp_put_tuple(tp_file *f, tp_saved *into, const char *key) {
     return TPI_GIVEN(f, "a file") ? put_value(f, into, key, tpi_saved_new(&f->arena, TP_SAVED_TUPLE)) : NULL;
 }
 tp_saved *tp_put_dict_int(tp_file *f, tp_saved *into, int64_t key) {
-    return f ? place(f, into, tpi_saved_number(&f->arena, tp_int(key)), tpi_saved_new(&f->arena, TP_SAVED_DICT)) : NULL;
+    if (TPI_ENDED(f, "a file")) return NULL;
+    return f ? put_into(f, into, tpi_saved_number(&f->arena, tp_int(key)), tpi_saved_new(&f->arena, TP_SAVED_DICT))
+             : NULL;
 }
 
 /* One store per storage, named by its address. A storage that is looked at in two dtypes counts as bytes. */
 static tpi_store *store_of(tp_file *f, tp_tensor *t) {
-    char key[24], place_name[24] = "cpu";
+    char key[24], location[24] = "cpu";
     snprintf(key, sizeof key, "%p", (void *)t->storage);
     tpi_store *s = tpi_file_store(f, key);
     if (s) {
@@ -90,12 +92,12 @@ static tpi_store *store_of(tp_file *f, tp_tensor *t) {
         return s;
     }
     tp_device d = tpi_device(t);
-    if (d.type != TP_CPU) snprintf(place_name, sizeof place_name, "%s:%d", d.type == TP_XPU ? "xpu" : "cuda", d.index);
+    if (d.type != TP_CPU) snprintf(location, sizeof location, "%s:%d", d.type == TP_XPU ? "xpu" : "cuda", d.index);
     s = tpi_arena_new(&f->arena, sizeof *s);
     if (!s) return NULL;
     size_t item = tpi_itemsize(t);
     *s = (tpi_store){.key = tpi_arena_text(&f->arena, key, strlen(key)),
-                     .location = tpi_arena_text(&f->arena, place_name, strlen(place_name)),
+                     .location = tpi_arena_text(&f->arena, location, strlen(location)),
                      .dtype = (tp_dtype)t->dtype,
                      .dtype_name = tp_dtype_name((tp_dtype)t->dtype),
                      .numel = (int64_t)(t->storage->bytes / item),
@@ -147,7 +149,7 @@ bool tp_put_tensor(tp_file *f, tp_saved *into, const char *key, tp_tensor *t) {
 typedef struct numbering { /* storages in the order of their first mention */
     tp_storage **v;
     const tpi_store **stores;
-    size_t n, room;
+    size_t n, capacity;
     char last[24];
 } numbering;
 
@@ -187,18 +189,21 @@ static bool write_value(tp_file *f, const tp_saved *v, const char *path, const t
     return ok;
 }
 
-bool tp_save_file(tp_file *f, const char *path) {
+bool tp_save_value(tp_file *f, const tp_saved *value, const char *path, const tp_sink *sink) {
+    if (TPI_ENDED(f, "a file")) return false;
     TPI_STOP_ON_ERROR(false);
     if (!f || !path || !path[0])
         return tpi_refuse(TP_ERR_VALUE, f ? "argument 'path': expected a file's name, got none"
                                           : "argument 'file': expected a file, got NULL");
     if (f->failed) return tpi_refuse(TP_ERR_RUNTIME, "'%s': something could not be put into it", path);
-    const tp_saved *v = tp_file_value(f);
+    const tp_saved *v = value ? value : tp_file_value(f);
     char *name = v ? archive_name(path) : NULL;
-    bool ok = name && write_value(f, v, path, NULL, name);
+    bool ok = name && write_value(f, v, path, sink, name);
     tpi_mfree(name);
     return ok;
 }
+
+bool tp_save_file(tp_file *f, const char *path) { return tp_save_value(f, NULL, path, NULL); }
 
 bool tpi_pt_write_tensor(const tp_sink *sink, tp_tensor *t) {
     tp_file *f = tp_new_file();

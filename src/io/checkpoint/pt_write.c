@@ -12,10 +12,10 @@
 enum { ALIGN = 64 };
 
 static bool add(tpi_zip_writer *w, const char *archive, const char *name, const void *data, size_t bytes) {
-    size_t room = strlen(archive) + strlen(name) + 2;
-    char *full = tpi_malloc(room);
+    size_t size = strlen(archive) + strlen(name) + 2;
+    char *full = tpi_malloc(size);
     if (!full) return false;
-    snprintf(full, room, "%s/%s", archive, name);
+    snprintf(full, size, "%s/%s", archive, name);
     bool ok = tpi_zip_add(w, full, NULL, 1, &(tpi_zip_piece){data, bytes});
     tpi_mfree(full);
     return ok;

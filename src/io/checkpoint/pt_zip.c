@@ -192,6 +192,7 @@ static bool is_pt(const tp_file *f) {
 }
 
 bool tp_file_pickle(tp_file *f, const void **data, int64_t *bytes) {
+    if (TPI_ENDED(f, "a file")) return false;
     if (!is_pt(f)) return false;
     *data = f->pickle;
     *bytes = (int64_t)f->pickle_bytes;
@@ -199,6 +200,7 @@ bool tp_file_pickle(tp_file *f, const void **data, int64_t *bytes) {
 }
 
 tp_storage *tp_file_storage(tp_file *f, const char *key, int64_t bytes, tp_dtype dtype) {
+    if (TPI_ENDED(f, "a file")) return NULL;
     if (!TPI_GIVEN(key, "a text") || !is_pt(f) || !tpi_sound_dtype(dtype, true, "dtype")) return NULL;
     tpi_store *store = tpi_file_store(f, key);
     if (!store) {

@@ -155,14 +155,14 @@ typedef struct parser {
 } parser;
 
 static bool refuse(const parser *s, const char *what) { return tpi_json_refuse(&s->json, what); }
-static bool take(parser *s, char c) { return tpi_json_take(&s->json, c); }
+static bool accept(parser *s, char c) { return tpi_json_accept(&s->json, c); }
 static tp_saved *string(parser *s) { return tpi_json_string(&s->json); }
 
-static bool numbers(parser *s, int64_t *out, int room, int *n) {
+static bool numbers(parser *s, int64_t *out, int capacity, int *n) {
     const tp_saved *list = tpi_json_value(&s->json);
     if (!list) return false;
     if (list->kind != TP_SAVED_LIST) return refuse(s, "expected a list of numbers");
-    if (list->n > room) return refuse(s, "a list of numbers is too long");
+    if (list->n > capacity) return refuse(s, "a list of numbers is too long");
     for (*n = 0; *n < list->n; (*n)++) {
         const tp_saved *number = list->as.items.v[*n];
         if (!tpi_is_int(number) || number->as.number.as.i < 0) return refuse(s, "expected a number of 0 or more");
@@ -181,12 +181,12 @@ static bool read_tensor(parser *s, tp_saved *name) {
     int64_t shape[TP_MAX_DIMS], offsets[2] = {0};
     int ndim = -1, noffsets = 0;
     tp_saved *dtype = NULL;
-    if (!take(s, '{')) return refuse(s, "expected what a tensor is");
-    for (bool first = true; !take(s, '}'); first = false) {
-        if (!first && !take(s, ',')) return refuse(s, "expected a comma");
+    if (!accept(s, '{')) return refuse(s, "expected what a tensor is");
+    for (bool first = true; !accept(s, '}'); first = false) {
+        if (!first && !accept(s, ',')) return refuse(s, "expected a comma");
         tp_saved *key = string(s);
         if (!key) return false;
-        if (!take(s, ':')) return refuse(s, "expected a colon");
+        if (!accept(s, ':')) return refuse(s, "expected a colon");
         if (tpi_is_text(key, "dtype")) dtype = string(s);
         bool ok = tpi_is_text(key, "dtype")          ? dtype != NULL
                   : tpi_is_text(key, "shape")        ? numbers(s, shape, TP_MAX_DIMS, &ndim)
@@ -213,32 +213,32 @@ static bool read_tensor(parser *s, tp_saved *name) {
 }
 
 static bool read_metadata(parser *s) {
-    if (!take(s, '{')) return refuse(s, "expected metadata");
-    for (bool first = true; !take(s, '}'); first = false) {
-        if (!first && !take(s, ',')) return refuse(s, "expected a comma");
+    if (!accept(s, '{')) return refuse(s, "expected metadata");
+    for (bool first = true; !accept(s, '}'); first = false) {
+        if (!first && !accept(s, ',')) return refuse(s, "expected a comma");
         tp_saved *key = string(s);
         if (!key) return false;
-        if (!take(s, ':')) return refuse(s, "expected a colon");
+        if (!accept(s, ':')) return refuse(s, "expected a colon");
         tp_saved *value = string(s);
         if (!value || !tpi_saved_put(&s->file->arena, s->metadata, key, value)) return false;
     }
     return true;
 }
 
-static int by_place(const void *a, const void *b) {
+static int by_offset(const void *a, const void *b) {
     const tpi_store *x = *(tpi_store *const *)a, *y = *(tpi_store *const *)b;
     return x->at < y->at ? -1 : x->at > y->at ? 1 : (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
 /* No two tensors may share bytes, and none may be left over. */
-static bool check_places(const parser *s) {
+static bool check_offsets(const parser *s) {
     tp_file *f = s->file;
     tpi_store **sorted = tpi_malloc((size_t)f->nstores * sizeof *sorted + 1);
     if (!sorted) return false;
     int64_t n = 0;
-    for (int64_t i = 0; i < f->stores_room; i++)
+    for (int64_t i = 0; i < f->stores_capacity; i++)
         if (f->stores[i]) sorted[n++] = f->stores[i];
-    qsort(sorted, (size_t)n, sizeof *sorted, by_place);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_offset);
     uint64_t at = s->data;
     bool ok = true;
     for (int64_t i = 0; ok && i < n; i++) {
@@ -249,7 +249,7 @@ static bool check_places(const parser *s) {
     return ok && (at == s->data + s->data_bytes || refuse(s, "it is longer than its tensors"));
 }
 
-static void take_checksums(parser *s) {
+static void read_checksums(parser *s) {
     size_t n = sizeof crc_key - 1;
     for (int64_t i = 0; i < s->metadata->n; i++) {
         const tp_saved *key = s->metadata->as.items.v[2 * i], *value = s->metadata->as.items.v[2 * i + 1];
@@ -261,17 +261,17 @@ static void take_checksums(parser *s) {
 }
 
 static bool read_entries(parser *s) {
-    if (!take(s, '{')) return refuse(s, "expected a dict");
-    for (bool first = true; !take(s, '}'); first = false) {
-        if (!first && !take(s, ',')) return refuse(s, "expected a comma");
+    if (!accept(s, '{')) return refuse(s, "expected a dict");
+    for (bool first = true; !accept(s, '}'); first = false) {
+        if (!first && !accept(s, ',')) return refuse(s, "expected a comma");
         tp_saved *name = string(s);
         if (!name) return false;
-        if (!take(s, ':')) return refuse(s, "expected a colon");
+        if (!accept(s, ':')) return refuse(s, "expected a colon");
         if (tpi_is_text(name, "__metadata__") ? !read_metadata(s) : !read_tensor(s, name)) return false;
     }
     if (tpi_json_peek(&s->json) || s->json.p != s->json.end) return refuse(s, "its header goes on behind its end");
-    take_checksums(s);
-    return check_places(s);
+    read_checksums(s);
+    return check_offsets(s);
 }
 
 bool tpi_safetensors_is(const tpi_source *s) {

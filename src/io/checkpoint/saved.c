@@ -2,12 +2,14 @@
 #include "io/checkpoint/saved.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include <pthread.h>
 #include <stdio.h>
 
 /* ---- The arena ---- */
 
 typedef struct tpi_arena_block {
     struct tpi_arena_block *next;
+    size_t capacity;
     _Alignas(16) char bytes[];
 } tpi_arena_block;
 
@@ -17,16 +19,17 @@ void *tpi_arena_new(tpi_arena *a, size_t bytes) {
     bytes = (bytes + 15) & ~(size_t)15;
     if (a->most && bytes > a->most - a->taken)
         return tpi_fail(TP_ERR_VALUE, "a pickle takes more memory than its bytes can account for");
-    if (a->room - a->used < bytes) {
-        size_t room = a->room ? 2 * a->room : FIRST_BLOCK;
-        if (room > LARGEST_BLOCK) room = LARGEST_BLOCK;
-        if (room < bytes) room = bytes;
-        tpi_arena_block *b = tpi_malloc(sizeof *b + room);
+    if (a->capacity - a->used < bytes) {
+        size_t capacity = a->capacity ? 2 * a->capacity : FIRST_BLOCK;
+        if (capacity > LARGEST_BLOCK) capacity = LARGEST_BLOCK;
+        if (capacity < bytes) capacity = bytes;
+        tpi_arena_block *b = tpi_malloc(sizeof *b + capacity);
         if (!b) return NULL;
         b->next = a->blocks;
+        b->capacity = capacity;
         a->blocks = b;
         a->used = 0;
-        a->room = room;
+        a->capacity = capacity;
     }
     void *p = a->blocks->bytes + a->used;
     a->used += bytes;
@@ -39,13 +42,40 @@ char *tpi_arena_text(tpi_arena *a, const void *text, size_t bytes) {
     return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
+/* With TAPER_DEBUG=1 the blocks of files that were closed stay, so that their values are known. */
+static tpi_arena_block *kept;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void keep(tpi_arena_block *b) {
+    pthread_mutex_lock(&lock);
+    b->next = kept;
+    kept = b;
+    pthread_mutex_unlock(&lock);
+}
+
 void tpi_arena_free(tpi_arena *a) {
     for (tpi_arena_block *b = a->blocks; b;) {
         tpi_arena_block *next = b->next;
-        tpi_mfree(b);
+        if (tpi_debugging)
+            keep(b);
+        else
+            tpi_mfree(b);
         b = next;
     }
     *a = (tpi_arena){0};
+}
+
+bool tpi_saved_gone(const tp_saved *v, const char *function) {
+    bool gone = false;
+    pthread_mutex_lock(&lock);
+    for (const tpi_arena_block *b = kept; b && v && !gone; b = b->next)
+        gone = (const char *)v >= b->bytes && (const char *)v < b->bytes + b->capacity;
+    pthread_mutex_unlock(&lock);
+    if (!gone) return false;
+    const char *before = tpi_op_enter(function);
+    tpi_fail(TP_ERR_VALUE, "argument 'v': expected a value of an open file, got one of a file that was closed before");
+    tpi_op_leave(before);
+    return true;
 }
 
 /* ---- Making nodes ---- */
@@ -70,26 +100,26 @@ tp_saved *tpi_saved_text(tpi_arena *a, tp_saved_kind kind, const void *text, siz
     return v->as.text ? v : NULL;
 }
 
-static bool room_for(tpi_arena *a, tp_saved *v, int64_t n) {
-    if (n <= v->as.items.room) return true;
-    int64_t room = v->as.items.room ? 2 * v->as.items.room : 4;
-    if (room < n) room = n;
-    tp_saved **larger = tpi_arena_new(a, (size_t)room * sizeof *larger);
+static bool reserve_values(tpi_arena *a, tp_saved *v, int64_t n) {
+    if (n <= v->as.items.capacity) return true;
+    int64_t capacity = v->as.items.capacity ? 2 * v->as.items.capacity : 4;
+    if (capacity < n) capacity = n;
+    tp_saved **larger = tpi_arena_new(a, (size_t)capacity * sizeof *larger);
     if (!larger) return false;
-    if (v->as.items.room) memcpy(larger, v->as.items.v, (size_t)v->as.items.room * sizeof *larger);
+    if (v->as.items.capacity) memcpy(larger, v->as.items.v, (size_t)v->as.items.capacity * sizeof *larger);
     v->as.items.v = larger;
-    v->as.items.room = room;
+    v->as.items.capacity = capacity;
     return true;
 }
 
 bool tpi_saved_append(tpi_arena *a, tp_saved *list, tp_saved *item) {
-    if (!item || !room_for(a, list, list->n + 1)) return false;
+    if (!item || !reserve_values(a, list, list->n + 1)) return false;
     list->as.items.v[list->n++] = item;
     return true;
 }
 
 bool tpi_saved_put(tpi_arena *a, tp_saved *dict, tp_saved *key, tp_saved *value) {
-    if (!key || !value || !room_for(a, dict, 2 * dict->n + 2)) return false;
+    if (!key || !value || !reserve_values(a, dict, 2 * dict->n + 2)) return false;
     dict->as.items.v[2 * dict->n] = key;
     dict->as.items.v[2 * dict->n + 1] = value;
     dict->n++;
@@ -141,9 +171,12 @@ static bool holds_text(const tp_saved *v) {
            v->kind == TP_SAVED_DEVICE || v->kind == TP_SAVED_GLOBAL || v->kind == TP_SAVED_LONG;
 }
 
-tp_saved_kind tp_saved_kind_of(const tp_saved *v) { return v ? (tp_saved_kind)v->kind : TP_SAVED_NOTHING; }
+tp_saved_kind tp_saved_kind_of(const tp_saved *v) {
+    return v && !TPI_SAVED_GONE(v) ? (tp_saved_kind)v->kind : TP_SAVED_NOTHING;
+}
 
 int64_t tp_saved_count(const tp_saved *v) {
+    if (TPI_SAVED_GONE(v)) return 0;
     return v && (holds_items(v) || holds_text(v) || v->kind == TP_SAVED_DICT) ? v->n : 0;
 }
 
@@ -155,8 +188,8 @@ static const tp_saved *item(const tp_saved *v, int64_t i, bool key) {
         return tpi_fail(TP_ERR_INDEX, "argument 'i': expected 0 to %lld, got %lld", (long long)v->n - 1, (long long)i);
     return v->as.items.v[dict ? 2 * i + !key : i];
 }
-const tp_saved *tp_saved_at(const tp_saved *v, int64_t i) { return item(v, i, false); }
-const tp_saved *tp_saved_key_at(const tp_saved *v, int64_t i) { return item(v, i, true); }
+const tp_saved *tp_saved_at(const tp_saved *v, int64_t i) { return TPI_SAVED_GONE(v) ? NULL : item(v, i, false); }
+const tp_saved *tp_saved_key_at(const tp_saved *v, int64_t i) { return TPI_SAVED_GONE(v) ? NULL : item(v, i, true); }
 
 /* The newest pair of a key counts. */
 static const tp_saved *find_text(const tp_saved *dict, const char *key) {
@@ -165,9 +198,12 @@ static const tp_saved *find_text(const tp_saved *dict, const char *key) {
     return NULL;
 }
 
-bool tp_saved_has(const tp_saved *v, const char *key) { return v && v->kind == TP_SAVED_DICT && find_text(v, key); }
+bool tp_saved_has(const tp_saved *v, const char *key) {
+    return v && !TPI_SAVED_GONE(v) && v->kind == TP_SAVED_DICT && find_text(v, key);
+}
 
 const tp_saved *tp_saved_get(const tp_saved *v, const char *key) {
+    if (TPI_SAVED_GONE(v)) return NULL;
     if (!v) return NULL;
     if (v->kind != TP_SAVED_DICT) return expected("a dict", v);
     const tp_saved *found = find_text(v, key);
@@ -177,6 +213,7 @@ const tp_saved *tp_saved_get(const tp_saved *v, const char *key) {
 }
 
 const tp_saved *tp_saved_get_int(const tp_saved *v, int64_t key) {
+    if (TPI_SAVED_GONE(v)) return NULL;
     if (!v || v->kind != TP_SAVED_DICT) return item(v, key, false);
     for (int64_t i = v->n; i-- > 0;) {
         const tp_saved *k = v->as.items.v[2 * i];
@@ -187,17 +224,20 @@ const tp_saved *tp_saved_get_int(const tp_saved *v, int64_t key) {
 }
 
 tp_scalar tp_saved_number(const tp_saved *v) {
+    if (TPI_SAVED_GONE(v)) return tp_no_scalar();
     if (v && v->kind == TP_SAVED_NUMBER) return v->as.number;
     if (v) expected("a number", v);
     return tp_no_scalar();
 }
 
 const char *tp_saved_text(const tp_saved *v) {
+    if (TPI_SAVED_GONE(v)) return NULL;
     if (!v || holds_text(v)) return v ? v->as.text : NULL;
     return expected("a text", v);
 }
 
 const tp_saved *tp_saved_part_of(const tp_saved *v, tp_saved_part part) {
+    if (TPI_SAVED_GONE(v)) return NULL;
     if (!v) return NULL;
     if (part == TP_PART_STORAGE) return v->kind == TP_SAVED_TENSOR ? v->as.view->storage : NULL;
     if (!v->parts) return NULL;
@@ -217,23 +257,23 @@ typedef struct step {
     int64_t at;
 } step;
 
-static void print_way(const step *way, int depth, char *out, size_t room) {
+static void print_way(const step *way, int depth, char *out, size_t capacity) {
     size_t n = 0;
-    for (int i = 0; i < depth && n < room; i++) {
+    for (int i = 0; i < depth && n < capacity; i++) {
         const char *dot = n ? "." : "";
         const tp_saved *key = way[i].in->kind == TP_SAVED_DICT ? way[i].in->as.items.v[2 * way[i].at] : NULL;
         if (!key || key->kind == TP_SAVED_NUMBER)
-            n += (size_t)snprintf(out + n, room - n, "%s%lld", dot,
+            n += (size_t)snprintf(out + n, capacity - n, "%s%lld", dot,
                                   (long long)(key ? tp_scalar_to_int(key->as.number) : way[i].at));
         else
-            n += (size_t)snprintf(out + n, room - n, "%s%s", dot,
+            n += (size_t)snprintf(out + n, capacity - n, "%s%s", dot,
                                   key->kind == TP_SAVED_TEXT ? key->as.text : tpi_kind_name(key));
     }
 }
 
 /* Depth first, no deeper than a name is worth printing; each container is entered once at each depth at most by the
  * limit on steps. */
-void tpi_saved_name(const tp_saved *root, const tpi_store *store, char *out, size_t room) {
+void tpi_saved_name(const tp_saved *root, const tpi_store *store, char *out, size_t capacity) {
     step way[DEEPEST];
     int depth = 0;
     out[0] = 0;
@@ -248,7 +288,7 @@ void tpi_saved_name(const tp_saved *root, const tpi_store *store, char *out, siz
         const tp_saved *v = s->in->as.items.v[s->in->kind == TP_SAVED_DICT ? 2 * s->at + 1 : s->at];
         if ((v->kind == TP_SAVED_TENSOR && v->as.view->storage->as.storage.store == store) ||
             (v->kind == TP_SAVED_STORAGE && v->as.storage.store == store)) {
-            print_way(way, depth, out, room);
+            print_way(way, depth, out, capacity);
             return;
         }
         if ((v->kind == TP_SAVED_DICT || holds_items(v)) && depth < DEEPEST) way[depth++] = (step){v, -1};

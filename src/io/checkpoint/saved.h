@@ -2,18 +2,22 @@
  * rings; nothing here recurses over them. */
 #ifndef TPI_SAVED_H
 #define TPI_SAVED_H
+#include "base/error.h"
 #include <string.h>
 #include <taper/io.h>
 
 /* ---- The arena ---- */
 typedef struct tpi_arena {
     struct tpi_arena_block *blocks;
-    size_t used, room;  /* of the newest block */
-    size_t taken, most; /* bytes handed out, and how many may be; most 0: any number */
+    size_t used, capacity; /* of the newest block */
+    size_t taken, most;    /* bytes handed out, and how many may be; most 0: any number */
 } tpi_arena;
 void *tpi_arena_new(tpi_arena *a, size_t bytes);                    /* 16-byte aligned, cleared; NULL and an error */
 char *tpi_arena_text(tpi_arena *a, const void *text, size_t bytes); /* a copy, ended by 0 */
 void tpi_arena_free(tpi_arena *a);
+/* True and an error: with TAPER_DEBUG=1, for a value of a file that was closed. */
+bool tpi_saved_gone(const tp_saved *v, const char *function);
+#define TPI_SAVED_GONE(v) (__builtin_expect(tpi_debugging, 0) && tpi_saved_gone(v, __func__))
 
 /* ---- Nodes ---- */
 typedef struct tpi_store { /* memory that tensors of a file share, named by its key */
@@ -57,7 +61,7 @@ struct tp_saved {
         const char *text; /* n bytes and a 0 */
         struct {
             tp_saved **v; /* n items; of a dict: n keys and values in turn */
-            int64_t room;
+            int64_t capacity;
         } items;
         tpi_view *view;
         struct {
@@ -92,6 +96,7 @@ static inline bool tpi_is_bool(const tp_saved *v) {
     return v && v->kind == TP_SAVED_NUMBER && v->as.number.kind == TP_SCALAR_BOOL;
 }
 
-/* The way from `root` to the first tensor that looks at `store`, "model.fc.weight", for messages; into room bytes. */
-void tpi_saved_name(const tp_saved *root, const tpi_store *store, char *out, size_t room);
+/* The way from `root` to the first tensor that looks at `store`, "model.fc.weight", for messages; into capacity bytes.
+ */
+void tpi_saved_name(const tp_saved *root, const tpi_store *store, char *out, size_t capacity);
 #endif

@@ -10,17 +10,17 @@ enum { /* fixed parts of the records, in bytes */
        ZIP_END64_BYTES = 56,
        ZIP_LOCATOR_BYTES = 20
 };
-#define ZIP_LOCAL      0x04034b50u
-#define ZIP_ENTRY      0x02014b50u
-#define ZIP_END        0x06054b50u
-#define ZIP_END64      0x06064b50u
-#define ZIP_LOCATOR    0x07064b50u
-#define ZIP_EXTRA64    1u          /* the extra field with 64-bit sizes and offset */
-#define ZIP_PADDING    0x4246u     /* the extra field that aligns a member's bytes, as PyTorch's writer makes it */
-#define ZIP_EXTRA_ROOM 128         /* enough for the extra fields of a local header that is written */
-#define ZIP_UTF8       0x0800u     /* flag: names and comments are UTF-8 */
-#define ZIP_ENCRYPTED  0x0001u     /* flag */
-#define ZIP_EPOCH      0x00210000u /* 1980-01-01: the same contents always make the same file */
+#define ZIP_LOCAL       0x04034b50u
+#define ZIP_ENTRY       0x02014b50u
+#define ZIP_END         0x06054b50u
+#define ZIP_END64       0x06064b50u
+#define ZIP_LOCATOR     0x07064b50u
+#define ZIP_EXTRA64     1u          /* the extra field with 64-bit sizes and offset */
+#define ZIP_PADDING     0x4246u     /* the extra field that aligns a member's bytes, as PyTorch's writer makes it */
+#define ZIP_EXTRA_BYTES 128         /* enough for the extra fields of a local header that is written */
+#define ZIP_UTF8        0x0800u     /* flag: names and comments are UTF-8 */
+#define ZIP_ENCRYPTED   0x0001u     /* flag */
+#define ZIP_EPOCH       0x00210000u /* 1980-01-01: the same contents always make the same file */
 
 static inline unsigned char *put16(unsigned char *p, uint16_t v) {
     p[0] = (unsigned char)v;

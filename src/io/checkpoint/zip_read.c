@@ -42,13 +42,13 @@ static bool read_end64(const tpi_zip *z, uint64_t end, directory *d) {
 /* The end record is the last thing in the file, but for a comment of up to 64 KiB. */
 static bool find_directory(const tpi_zip *z, directory *d) {
     if (z->source.bytes < ZIP_END_BYTES) return damaged(z, "it is too short");
-    size_t room = z->source.bytes < 0xffff + ZIP_END_BYTES ? (size_t)z->source.bytes : 0xffff + ZIP_END_BYTES;
-    unsigned char *tail = tpi_malloc(room);
+    size_t size = z->source.bytes < 0xffff + ZIP_END_BYTES ? (size_t)z->source.bytes : 0xffff + ZIP_END_BYTES;
+    unsigned char *tail = tpi_malloc(size);
     if (!tail) return false;
-    uint64_t start = z->source.bytes - room;
-    bool ok = read_at(z, start, tail, room), found = false;
-    for (size_t i = room - ZIP_END_BYTES + 1; ok && i-- > 0;) {
-        if (get32(tail + i) != ZIP_END || (size_t)get16(tail + i + 20) != room - i - ZIP_END_BYTES) continue;
+    uint64_t start = z->source.bytes - size;
+    bool ok = read_at(z, start, tail, size), found = false;
+    for (size_t i = size - ZIP_END_BYTES + 1; ok && i-- > 0;) {
+        if (get32(tail + i) != ZIP_END || (size_t)get16(tail + i + 20) != size - i - ZIP_END_BYTES) continue;
         *d = (directory){get32(tail + i + 16), get32(tail + i + 12), get16(tail + i + 10)};
         ok = read_end64(z, start + i, d);
         found = true;
@@ -147,7 +147,7 @@ static bool read_directory(tpi_zip *z) {
     return ok;
 }
 
-static int by_place(const void *a, const void *b) {
+static int by_offset(const void *a, const void *b) {
     const tpi_zip_member *x = *(tpi_zip_member *const *)a, *y = *(tpi_zip_member *const *)b;
     return x->local < y->local ? -1 : x->local > y->local;
 }
@@ -157,7 +157,7 @@ static bool check_overlaps(const tpi_zip *z) {
     tpi_zip_member **sorted = tpi_malloc((size_t)z->n * sizeof *sorted + 1);
     if (!sorted) return false;
     for (int64_t i = 0; i < z->n; i++) sorted[i] = &z->members[i];
-    qsort(sorted, (size_t)z->n, sizeof *sorted, by_place);
+    qsort(sorted, (size_t)z->n, sizeof *sorted, by_offset);
     bool ok = true;
     for (int64_t i = 1; ok && i < z->n; i++)
         ok = sorted[i]->local >= sorted[i - 1]->at + sorted[i - 1]->packed || damaged(z, "two members share bytes");

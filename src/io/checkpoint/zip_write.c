@@ -19,7 +19,7 @@ typedef struct record {
 struct tpi_zip_writer {
     tpi_file_writer out;
     size_t align; /* of each member's bytes within the file; 1: none */
-    int64_t n, room;
+    int64_t n, capacity;
     record *records;
 };
 
@@ -51,12 +51,12 @@ void tpi_zip_abandon(tpi_zip_writer *w) {
 /* ---- Records ---- */
 
 static record *new_record(tpi_zip_writer *w, const char *name, const char *comment) {
-    if (w->n == w->room) {
-        int64_t room = w->room ? 2 * w->room : 16;
-        record *larger = tpi_realloc(w->records, (size_t)room * sizeof *larger);
+    if (w->n == w->capacity) {
+        int64_t capacity = w->capacity ? 2 * w->capacity : 16;
+        record *larger = tpi_realloc(w->records, (size_t)capacity * sizeof *larger);
         if (!larger) return NULL;
         w->records = larger;
-        w->room = room;
+        w->capacity = capacity;
     }
     record r = {.name = tpi_strdup(name), .comment = comment ? tpi_strdup(comment) : NULL};
     if (!r.name || (comment && !r.comment)) {
@@ -73,7 +73,7 @@ static uint32_t small_or_mark(uint64_t v) { return is_large(v) ? 0xffffffffu : (
 
 /* The extra fields of a local header, behind which the bytes begin: 64-bit sizes, and padding as PyTorch's writer makes
  * it. */
-static size_t local_extra(const tpi_zip_writer *w, const record *r, unsigned char extra[ZIP_EXTRA_ROOM]) {
+static size_t local_extra(const tpi_zip_writer *w, const record *r, unsigned char extra[ZIP_EXTRA_BYTES]) {
     unsigned char *p = extra;
     if (is_large(r->bytes)) {
         p = put16(p, ZIP_EXTRA64);
@@ -103,7 +103,7 @@ bool tpi_zip_add(tpi_zip_writer *w, const char *name, const char *comment, int n
         r->bytes += pieces[i].bytes;
         r->crc = tpi_crc32(r->crc, pieces[i].data, pieces[i].bytes);
     }
-    unsigned char head[ZIP_LOCAL_BYTES], extra[ZIP_EXTRA_ROOM], *p = head;
+    unsigned char head[ZIP_LOCAL_BYTES], extra[ZIP_EXTRA_BYTES], *p = head;
     size_t extra_bytes = local_extra(w, r, extra);
     p = put32(p, ZIP_LOCAL);
     p = put16(p, is_large(r->bytes) ? 45 : 20);

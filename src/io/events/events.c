@@ -62,11 +62,11 @@ static tp_records *open_file(const char *folder, const tp_events_options *o) {
     if (gethostname(host, sizeof host) != 0) snprintf(host, sizeof host, "localhost");
     host[sizeof host - 1] = 0;
     const char *suffix = o->suffix ? o->suffix : "";
-    size_t room = strlen(folder) + strlen(host) + strlen(suffix) + 128;
-    char *path = tpi_malloc(room);
+    size_t size = strlen(folder) + strlen(host) + strlen(suffix) + 128;
+    char *path = tpi_malloc(size);
     tp_records *file = NULL;
     for (int tries = 0; path && !file && tries < 1000; tries++) {
-        snprintf(path, room, "%s/events.out.tfevents.%010lld.%s.%ld.%lld%s", folder, (long long)time(NULL), host,
+        snprintf(path, size, "%s/events.out.tfevents.%010lld.%s.%ld.%lld%s", folder, (long long)time(NULL), host,
                  (long)getpid(), atomic_fetch_add(&number, 1), suffix);
         file = tpi_records_open(path, true, o->max_queue, o->flush_secs);
         if (!file && errno != EEXIST) break;
@@ -89,7 +89,7 @@ static bool write_first(tp_events *w) {
 tp_events *tp_events_open_with(const char *folder, const tp_events_options *options) {
     if (!folder) return tpi_fail(TP_ERR_VALUE, "argument 'folder': expected a path, got none");
     tp_events_options o = {0};
-    if (options) tpi_take_options(&o, sizeof o, options, options->size);
+    if (options) tpi_copy_options(&o, sizeof o, options, options->size);
     if (options && o.size <= 0) return NULL;
     char *path = tpi_strdup(*folder ? folder : ".");
     tp_events *w = path && make_folders(path) ? tpi_new0(sizeof *w) : NULL;
@@ -103,7 +103,10 @@ tp_events *tp_events_open_with(const char *folder, const tp_events_options *opti
     return w;
 }
 
-const char *tp_events_path(const tp_events *w) { return w ? tpi_records_path(w->file) : NULL; }
+const char *tp_events_path(const tp_events *w) {
+    if (TPI_ENDED(w, "an event log")) return NULL;
+    return w ? tpi_records_path(w->file) : NULL;
+}
 bool tp_events_flush(tp_events *w) { return TPI_GIVEN(w, "an event file") && tp_records_flush(w->file); }
 bool tp_events_close(tp_events *w) {
     if (!w) return true;

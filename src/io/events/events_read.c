@@ -2,6 +2,7 @@
  * of the file waits for the next look. A record whose bytes are damaged is counted and skipped; behind a damaged length
  * nothing can be found any more. */
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/memory.h"
 #include "io/events/records.h"
 #include "io/events/wire.h"
@@ -16,7 +17,7 @@ struct tp_event_file {
     int fd;
     char *path;
     unsigned char *data; /* bytes [at, n) of it are not used yet */
-    size_t at, n, room;
+    size_t at, n, capacity;
     int64_t damaged;
     bool lost; /* a length was damaged */
 };
@@ -35,14 +36,18 @@ tp_event_file *tp_event_file_open(const char *path) {
 }
 
 void tp_event_file_close(tp_event_file *f) {
+    if (TPI_ENDED(f, "an event file")) return;
     if (!f) return;
     close(f->fd);
     tpi_mfree(f->data);
     tpi_mfree(f->path);
-    tpi_delete(f, sizeof *f);
+    tpi_handle_delete(f, sizeof *f);
 }
 
-int64_t tp_event_file_damaged(const tp_event_file *f) { return f ? f->damaged : 0; }
+int64_t tp_event_file_damaged(const tp_event_file *f) {
+    if (TPI_ENDED(f, "an event file")) return -1;
+    return f ? f->damaged : 0;
+}
 
 /* ---- Records ---- */
 
@@ -54,14 +59,14 @@ static int want(tp_event_file *f, size_t bytes) {
             f->n -= f->at;
             f->at = 0;
         }
-        if (f->n == f->room) { /* as bytes come: a record may claim any length */
-            size_t room = f->room ? 2 * f->room : PIECE;
-            unsigned char *larger = tpi_realloc(f->data, room);
+        if (f->n == f->capacity) { /* as bytes come: a record may claim any length */
+            size_t capacity = f->capacity ? 2 * f->capacity : PIECE;
+            unsigned char *larger = tpi_realloc(f->data, capacity);
             if (!larger) return -1;
             f->data = larger;
-            f->room = room;
+            f->capacity = capacity;
         }
-        ssize_t got = read(f->fd, f->data + f->n, f->room - f->n);
+        ssize_t got = read(f->fd, f->data + f->n, f->capacity - f->n);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) {
             tpi_fail(TP_ERR_IO, "could not read '%s': %s", f->path, strerror(errno));

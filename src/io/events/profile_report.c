@@ -24,7 +24,7 @@ typedef struct table {
 /* ---- text that grows ---- */
 typedef struct text {
     char *s;
-    size_t n, room;
+    size_t n, capacity;
     bool failed;
 } text;
 static void add(text *t, const char *format, ...) TP_PRINTF(2, 3);
@@ -32,18 +32,18 @@ static void add(text *t, const char *format, ...) {
     for (int again = 0; again < 2 && !t->failed; again++) {
         va_list args;
         va_start(args, format);
-        const int n = vsnprintf(t->s ? t->s + t->n : NULL, t->room - t->n, format, args);
+        const int n = vsnprintf(t->s ? t->s + t->n : NULL, t->capacity - t->n, format, args);
         va_end(args);
-        if (n >= 0 && t->n + (size_t)n < t->room) {
+        if (n >= 0 && t->n + (size_t)n < t->capacity) {
             t->n += (size_t)n;
             return;
         }
-        const size_t room = 2 * (t->room + (size_t)(n > 0 ? n : 0)) + 256;
-        char *more = n >= 0 ? tpi_realloc(t->s, room) : NULL;
+        const size_t capacity = 2 * (t->capacity + (size_t)(n > 0 ? n : 0)) + 256;
+        char *more = n >= 0 ? tpi_realloc(t->s, capacity) : NULL;
         t->failed = !more;
         if (more) {
             t->s = more;
-            t->room = room;
+            t->capacity = capacity;
         }
     }
 }

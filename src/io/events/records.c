@@ -3,6 +3,7 @@
  * dies within a write. What could not be written is kept and tried again. After a fork the child drops what waits (the
  * parent will write it) and can go on appending. */
 #include "io/events/records.h"
+#include "base/handle.h"
 #include "tensor/check_arguments.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -72,7 +73,7 @@ static bool write_out(tp_records *r) {
     }
     r->error = 0;
     r->count = 0;
-    if (r->waiting.room > ((size_t)1 << 20))
+    if (r->waiting.capacity > ((size_t)1 << 20))
         tpi_wire_free(&r->waiting); /* one large picture does not hold its memory for good */
     r->waiting.n = 0;
     return true;
@@ -220,6 +221,7 @@ bool tp_records_write(tp_records *r, const void *data, size_t bytes) {
 }
 
 bool tp_records_flush(tp_records *r) {
+    if (TPI_ENDED(r, "a file of records")) return false;
     if (!r) return false;
     pthread_mutex_lock(&lock);
     bool ok = write_out(r) || report(r);
@@ -236,6 +238,7 @@ static void forget(const tp_records *r) {
 }
 
 bool tp_records_close(tp_records *r) {
+    if (TPI_ENDED(r, "a file of records")) return false;
     if (!r) return true;
     pthread_mutex_lock(&lock);
     bool ok = write_out(r) || report(r);
@@ -253,6 +256,6 @@ bool tp_records_close(tp_records *r) {
         ok = tpi_refuse(TP_ERR_IO, "could not write '%s': %s", r->path, strerror(errno));
     tpi_wire_free(&r->waiting);
     tpi_mfree(r->path);
-    tpi_delete(r, sizeof *r);
+    tpi_handle_delete(r, sizeof *r);
     return ok;
 }

@@ -1,6 +1,7 @@
 /* What a summary is, and the plainest of them: scalars. The numbers are the fields of tensorflow.Summary and its kin.
  */
 #include "autograd/glue.h"
+#include "base/handle.h"
 #include "io/events/summary.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -9,9 +10,10 @@
 tp_summary *tpi_summary_new(void) { return tpi_new0(sizeof(tp_summary)); }
 
 void tp_summary_free(tp_summary *summary) {
+    if (TPI_ENDED(summary, "a summary")) return;
     if (!summary) return;
     tpi_wire_free(&summary->wire);
-    tpi_delete(summary, sizeof *summary);
+    tpi_handle_delete(summary, sizeof *summary);
 }
 
 tp_summary *tpi_summary_done(tp_summary *s) {
@@ -21,6 +23,7 @@ tp_summary *tpi_summary_done(tp_summary *s) {
 }
 
 const void *tp_summary_bytes(const tp_summary *summary, size_t *bytes) {
+    if (TPI_ENDED(summary, "a summary")) return NULL;
     if (!TPI_GIVEN(bytes, "a place for the length")) return NULL;
     *bytes = summary ? summary->wire.n : 0;
     return summary ? summary->wire.data : NULL;
@@ -52,7 +55,7 @@ enum { DT_FLOAT = 1, DT_DOUBLE = 2 };
 
 tp_summary *tp_summary_scalar(const char *tag, double value, const tp_summary_scalar_options *options) {
     tp_summary_scalar_options o = {0};
-    if (options) tpi_take_options(&o, sizeof o, options, options->size);
+    if (options) tpi_copy_options(&o, sizeof o, options, options->size);
     if (options && o.size <= 0) return NULL;
     tp_summary *s = tpi_summary_new();
     size_t opened;

@@ -323,7 +323,7 @@ static bool write_histogram(tp_summary *s, const char *tag, values *x, const tp_
 
 tp_summary *tp_summary_histogram(const char *tag, const tp_tensor *of, const tp_summary_histogram_options *options) {
     tp_summary_histogram_options o = {0};
-    if (options) tpi_take_options(&o, sizeof o, options, options->size);
+    if (options) tpi_copy_options(&o, sizeof o, options, options->size);
     if (options && o.size <= 0) return NULL;
     if (!tpi_is_tensor(of, "values")) return NULL;
     if (!of->numel) return tpi_fail(TP_ERR_VALUE, "argument 'values': expected at least one element, got none");

@@ -105,6 +105,7 @@ tp_summary *tp_summary_hparams(tp_hparams_part part, int64_t n, const tp_hparam 
 }
 
 bool tp_log_hparams(tp_events *w, int64_t n, const tp_hparam *hparams, int64_t nmetrics, const char *const *metrics) {
+    if (TPI_ENDED(w, "an event log")) return false;
     TPI_STOP_ON_ERROR(false);
     for (int part = TP_HPARAMS_EXPERIMENT; part <= TP_HPARAMS_END; part++)
         if (!tp_events_log(w, tp_summary_hparams((tp_hparams_part)part, n, hparams, nmetrics, metrics), TP_NONE))

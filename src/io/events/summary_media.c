@@ -170,7 +170,7 @@ static bool write_image(tp_summary *s, const char *tag, int64_t height, int64_t 
 
 tp_summary *tp_summary_image(const char *tag, const tp_tensor *image, const tp_summary_image_options *options) {
     tp_summary_image_options o = {0};
-    if (options) tpi_take_options(&o, sizeof o, options, options->size);
+    if (options) tpi_copy_options(&o, sizeof o, options, options->size);
     if (options && o.size <= 0) return NULL;
     if (!tpi_is_tensor(image, "image")) return NULL;
     pictures p;
@@ -226,6 +226,7 @@ static tp_tensor *frames_of(const tp_tensor *video, int64_t *frames, int64_t *he
 }
 
 tp_summary *tp_summary_video(const char *tag, const tp_tensor *video, double fps) {
+    if (TPI_ENDED(video, "a tensor")) return NULL;
     if (!video) return NULL;
     if (video->ndim != 5 || !video->numel || video->shape[2] == 2 || video->shape[2] > 4)
         return tpi_fail(TP_ERR_VALUE,
@@ -264,6 +265,7 @@ static bool write_audio(tp_summary *s, const char *tag, const tp_tensor *sound, 
 }
 
 tp_summary *tp_summary_audio(const char *tag, const tp_tensor *sound, int64_t sample_rate) {
+    if (TPI_ENDED(sound, "a tensor")) return NULL;
     if (!sound) return NULL;
     if (sound->ndim < 1 || sound->ndim > 2 || !sound->numel)
         return tpi_fail(TP_ERR_VALUE, "argument 'snd_tensor': expected shape [frames] or [channels, frames], got %s",

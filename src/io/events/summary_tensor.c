@@ -164,6 +164,8 @@ static void count_labels(double *rows, int64_t n, const double *labels, const do
 
 tp_summary *tp_summary_pr_curve(const char *tag, const tp_tensor *labels, const tp_tensor *predictions,
                                 int64_t thresholds, const tp_tensor *weights) {
+    if (TPI_ENDED(labels, "a tensor") || TPI_ENDED(predictions, "a tensor") || TPI_ENDED(weights, "a tensor"))
+        return NULL;
     if (!labels || !predictions) return NULL;
     if (thresholds <= 0 || thresholds > MAX_THRESHOLDS) thresholds = MAX_THRESHOLDS;
     if (thresholds < 2) return tpi_fail(TP_ERR_VALUE, "argument 'num_thresholds': expected 2 or more, got 1");
@@ -186,6 +188,7 @@ tp_summary *tp_summary_pr_curve(const char *tag, const tp_tensor *labels, const 
 }
 
 tp_summary *tp_summary_pr_curve_raw(const char *tag, const tp_tensor *rows) {
+    if (TPI_ENDED(rows, "a tensor")) return NULL;
     if (!rows) return NULL;
     if (rows->ndim != 2 || rows->shape[0] != ROWS)
         return tpi_fail(TP_ERR_VALUE, "argument 'rows': expected shape [6, thresholds], got %s",
@@ -226,6 +229,7 @@ static bool write_mesh_part(tp_summary *s, const char *tag, const tp_tensor *t, 
 
 tp_summary *tp_summary_mesh(const char *tag, const tp_tensor *vertices, const tp_tensor *colors, const tp_tensor *faces,
                             const char *config) {
+    if (TPI_ENDED(vertices, "a tensor") || TPI_ENDED(colors, "a tensor") || TPI_ENDED(faces, "a tensor")) return NULL;
     const tp_tensor *const parts[] = {NULL, vertices, faces, colors};
     static const char *const names[] = {NULL, "vertices", "faces", "colors"};
     if (!vertices) return NULL;

@@ -16,16 +16,16 @@ void tpi_wire_free(tpi_wire *w) {
 
 static bool reserve(tpi_wire *w, size_t more) {
     if (w->failed) return false;
-    if (more <= w->room - w->n) return true;
-    size_t room = w->room ? 2 * w->room : 128;
-    while (room - w->n < more && room < SIZE_MAX / 2) room *= 2;
-    unsigned char *larger = room - w->n >= more ? tpi_realloc(w->data, room) : NULL;
+    if (more <= w->capacity - w->n) return true;
+    size_t capacity = w->capacity ? 2 * w->capacity : 128;
+    while (capacity - w->n < more && capacity < SIZE_MAX / 2) capacity *= 2;
+    unsigned char *larger = capacity - w->n >= more ? tpi_realloc(w->data, capacity) : NULL;
     if (!larger) {
         w->failed = true;
         return false;
     }
     w->data = larger;
-    w->room = room;
+    w->capacity = capacity;
     return true;
 }
 
@@ -36,8 +36,8 @@ void *tpi_wire_reserve(tpi_wire *w, size_t bytes) {
 }
 
 void tpi_wire_raw(tpi_wire *w, const void *data, size_t bytes) {
-    void *room = tpi_wire_reserve(w, bytes);
-    if (room && bytes) memcpy(room, data, bytes);
+    void *to = tpi_wire_reserve(w, bytes);
+    if (to && bytes) memcpy(to, data, bytes);
 }
 
 static size_t put_varint(unsigned char out[MAX_VARINT], uint64_t v) {
@@ -120,7 +120,7 @@ void tpi_wire_close(tpi_wire *w, size_t opened) { /* the length goes in front of
 
 /* ---- Reading ---- */
 
-static bool take_varint(const unsigned char *data, size_t bytes, size_t *at, uint64_t *v) {
+static bool read_varint(const unsigned char *data, size_t bytes, size_t *at, uint64_t *v) {
     *v = 0;
     for (int i = 0; i < MAX_VARINT && *at < bytes; i++) {
         unsigned char b = data[(*at)++];
@@ -130,7 +130,7 @@ static bool take_varint(const unsigned char *data, size_t bytes, size_t *at, uin
     return false;
 }
 
-static bool take_little(const unsigned char *data, size_t bytes, size_t *at, size_t n, uint64_t *v) {
+static bool read_little(const unsigned char *data, size_t bytes, size_t *at, size_t n, uint64_t *v) {
     if (bytes - *at < n) return false;
     *v = 0;
     for (size_t i = 0; i < n; i++) *v |= (uint64_t)data[*at + i] << 8 * i;
@@ -141,20 +141,20 @@ static bool take_little(const unsigned char *data, size_t bytes, size_t *at, siz
 bool tpi_wire_next(const unsigned char *data, size_t bytes, size_t *at, tpi_field *field) {
     uint64_t key, length;
     size_t p = *at;
-    if (p >= bytes || !take_varint(data, bytes, &p, &key) || key >> 3 == 0 || key >> 3 > INT32_MAX) return false;
+    if (p >= bytes || !read_varint(data, bytes, &p, &key) || key >> 3 == 0 || key >> 3 > INT32_MAX) return false;
     *field = (tpi_field){.number = (int)(key >> 3), .type = (int)(key & 7)};
     switch (field->type) {
     case VARINT:
-        if (!take_varint(data, bytes, &p, &field->bits)) return false;
+        if (!read_varint(data, bytes, &p, &field->bits)) return false;
         break;
     case EIGHT:
-        if (!take_little(data, bytes, &p, 8, &field->bits)) return false;
+        if (!read_little(data, bytes, &p, 8, &field->bits)) return false;
         break;
     case FOUR:
-        if (!take_little(data, bytes, &p, 4, &field->bits)) return false;
+        if (!read_little(data, bytes, &p, 4, &field->bits)) return false;
         break;
     case BYTES:
-        if (!take_varint(data, bytes, &p, &length) || length > bytes - p) return false;
+        if (!read_varint(data, bytes, &p, &length) || length > bytes - p) return false;
         field->data = data + p;
         field->bytes = (size_t)length;
         p += (size_t)length;

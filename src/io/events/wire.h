@@ -10,7 +10,7 @@
 
 typedef struct tpi_wire {
     unsigned char *data; /* tpi_malloc's */
-    size_t n, room;
+    size_t n, capacity;
     bool failed; /* memory ran out; the error is pending */
 } tpi_wire;
 

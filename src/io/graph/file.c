@@ -6,6 +6,7 @@
  * What is read is checked before it becomes a graph: numbers of values, operators and what they take, that views lie
  * within what they look at. */
 #include <string.h>
+#include "tensor/same_device.h"
 #include "base/memory.h"
 #include "io/graph/file.h"
 #include "ops/kernels.h"
@@ -148,8 +149,7 @@ static tp_device device_of_all(const tp_compiled *g) {
     for (int32_t i = 0; i < g->nvalues; i++) {
         const tpi_graph_value *v = &g->values[i];
         if (v->kind != TPI_VALUE_INPUT && v->kind != TPI_VALUE_OUTSIDE) continue;
-        if (v->device.type == TP_CPU || v->device.type == TP_META ||
-            (found.type && (found.type != v->device.type || found.index != v->device.index)))
+        if (v->device.type == TP_CPU || v->device.type == TP_META || (found.type && !tpi_same_device(found, v->device)))
             return (tp_device){TP_DEVICE_NONE, 0};
         found = v->device;
     }
@@ -200,9 +200,9 @@ int64_t tpi_graph_list(const tp_saved *v, int64_t most, bool *ok) {
     return n;
 }
 
-static const int64_t *read_ints(tpi_graph_memory *room, const tp_saved *v, int64_t most, int64_t *n, bool *ok) {
+static const int64_t *read_ints(tpi_graph_memory *memory, const tp_saved *v, int64_t most, int64_t *n, bool *ok) {
     *n = tpi_graph_list(v, most, ok);
-    int64_t *list = tpi_graph_memory_alloc(room, (size_t)*n * sizeof *list);
+    int64_t *list = tpi_graph_memory_alloc(memory, (size_t)*n * sizeof *list);
     if (!list) {
         *ok = false;
         return NULL;
@@ -211,8 +211,8 @@ static const int64_t *read_ints(tpi_graph_memory *room, const tp_saved *v, int64
     return list;
 }
 
-static tp_scalar *read_scalars(tpi_graph_memory *room, const tp_saved *v, int64_t n, bool *ok) {
-    tp_scalar *list = tpi_graph_memory_alloc(room, (size_t)n * sizeof *list);
+static tp_scalar *read_scalars(tpi_graph_memory *memory, const tp_saved *v, int64_t n, bool *ok) {
+    tp_scalar *list = tpi_graph_memory_alloc(memory, (size_t)n * sizeof *list);
     if (!list || tpi_graph_list(v, n, ok) != n) {
         *ok = false;
         return list;
@@ -307,7 +307,8 @@ static bool read_ids(const tp_compiled *g, const tp_saved *v, int32_t *ids, int6
     return ok || tpi_graph_broken("a value's number");
 }
 
-static bool read_argument(tpi_graph_memory *room, const tp_saved *v, tp_device device, tp_value *to, int64_t *tensors) {
+static bool read_argument(tpi_graph_memory *memory, const tp_saved *v, tp_device device, tp_value *to,
+                          int64_t *tensors) {
     bool ok = true;
     const tp_saved *held = tp_saved_count(v) > 1 ? tp_saved_at(v, 1) : NULL;
     int64_t n = 0;
@@ -321,7 +322,7 @@ static bool read_argument(tpi_graph_memory *room, const tp_saved *v, tp_device d
         to->as.scalar = ok ? tp_saved_number(held) : tp_no_scalar();
         break;
     case TP_K_INTS:
-        to->as.ints.v = read_ints(room, held, 1 << 20, &n, &ok);
+        to->as.ints.v = read_ints(memory, held, 1 << 20, &n, &ok);
         to->as.ints.n = n;
         break;
     case TP_K_DTYPE: to->as.dtype = (tp_dtype)tpi_graph_number(held, TP_NO_DTYPE + 1, TP_DTYPE_COUNT - 1, &ok); break;
@@ -329,11 +330,11 @@ static bool read_argument(tpi_graph_memory *room, const tp_saved *v, tp_device d
     case TP_K_DEVICE: to->as.device = device; break;
     case TP_K_SCALARS:
         to->as.scalars.n = n = tpi_graph_list(held, 1 << 20, &ok);
-        to->as.scalars.v = read_scalars(room, held, n, &ok);
+        to->as.scalars.v = read_scalars(memory, held, n, &ok);
         break;
     case TP_K_FLOATS: {
         n = tpi_graph_list(held, 1 << 20, &ok);
-        double *floats = tpi_graph_memory_alloc(room, (size_t)n * sizeof *floats);
+        double *floats = tpi_graph_memory_alloc(memory, (size_t)n * sizeof *floats);
         for (int64_t i = 0; floats && i < n; i++)
             floats[i] = tp_scalar_to_double(tp_saved_number(tp_saved_at(held, i)));
         to->as.floats.v = floats;
@@ -343,7 +344,7 @@ static bool read_argument(tpi_graph_memory *room, const tp_saved *v, tp_device d
     }
     case TP_K_STRING: {
         const char *text = tp_saved_kind_of(held) == TP_SAVED_TEXT ? tp_saved_text(held) : NULL;
-        char *copy = text ? tpi_graph_memory_alloc(room, strlen(text) + 1) : NULL;
+        char *copy = text ? tpi_graph_memory_alloc(memory, strlen(text) + 1) : NULL;
         to->as.string = copy ? strcpy(copy, text) : NULL;
         ok = ok && copy;
         break;
@@ -495,6 +496,7 @@ tp_compiled *tpi_graph_read(const tp_saved *root, const tp_compiled *base) {
 tp_compiled *tp_compiled_load(const char *path) { return tp_compiled_load_with(path, NULL); }
 
 tp_compiled *tp_compiled_load_with(const char *path, const tp_compiled *other) {
+    if (TPI_ENDED(other, "a compiled graph")) return NULL;
     tp_file *f = tp_open_file(path, NULL);
     if (!f) return NULL;
     tp_compiled *g = tpi_graph_read(tp_file_value(f), other);
@@ -506,9 +508,13 @@ tp_compiled *tp_compiled_load_with(const char *path, const tp_compiled *other) {
     return g;
 }
 
-const char *tp_compiled_note(const tp_compiled *g) { return g ? g->note : NULL; }
+const char *tp_compiled_note(const tp_compiled *g) {
+    if (TPI_ENDED(g, "a compiled graph")) return NULL;
+    return g ? g->note : NULL;
+}
 
 bool tp_compiled_input(const tp_compiled *g, int64_t i, tp_dtype *dtype, tp_ints *shape) {
+    if (TPI_ENDED(g, "a compiled graph")) return false;
     if (!g || i < 0 || i >= g->ninputs)
         return tpi_refuse(TP_ERR_INDEX, "argument 'i': expected an input from 0 to %d, got %lld",
                           g ? g->ninputs - 1 : -1, (long long)i);
@@ -519,6 +525,7 @@ bool tp_compiled_input(const tp_compiled *g, int64_t i, tp_dtype *dtype, tp_ints
 }
 
 bool tp_compiled_input_dim(const tp_compiled *g, int64_t i, int64_t dim, int64_t *least, int64_t *most) {
+    if (TPI_ENDED(g, "a compiled graph")) return false;
     tp_dtype dtype;
     tp_ints shape;
     if (!tp_compiled_input(g, i, &dtype, &shape)) return false;

@@ -32,22 +32,22 @@ void tpi_pixels_free(tpi_pixels *p) {
 
 /* Where pixel (0, 0) of the result lies in the source, and how far its rows and columns are apart there, in pixels.
  * EXIF counts 1 as is, 2 mirrored, 3 upside down, 4 flipped, and 5 to 8 the same with rows and columns exchanged. */
-typedef struct turn {
+typedef struct pixel_order {
     int64_t height, width, start, row, column;
-} turn;
+} pixel_order;
 
-static turn turn_of(const tpi_pixels *p, int orientation) {
+static pixel_order orientation_of(const tpi_pixels *p, int orientation) {
     int64_t h = p->height, w = p->width;
     bool mirrored = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
     bool flipped = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
     bool exchanged = orientation >= 5 && orientation <= 8;
     int64_t right = mirrored ? -1 : 1, down = flipped ? -w : w; /* a step in the source */
     int64_t start = (mirrored ? w - 1 : 0) + (flipped ? (h - 1) * w : 0);
-    return exchanged ? (turn){w, h, start, right, down} : (turn){h, w, start, down, right};
+    return exchanged ? (pixel_order){w, h, start, right, down} : (pixel_order){h, w, start, down, right};
 }
 
 tp_tensor *tpi_pixels_to_tensor(const tpi_pixels *p, int orientation) {
-    turn t = turn_of(p, orientation);
+    pixel_order t = orientation_of(p, orientation);
     tp_tensor *image =
         tpi_empty(TP_INTS(p->channels, t.height, t.width), p->wide == 1 ? TP_UINT8 : TP_INT32, (tp_device){TP_CPU, 0});
     if (!image) return NULL;
@@ -168,12 +168,15 @@ static tp_tensor *decoded(const char *name, tp_tensor *(*decode)(const tp_tensor
 }
 
 tp_tensor *tp_decode_image_with(const tp_tensor *bytes, const tp_decode_options *options) {
+    if (TPI_ENDED(bytes, "a tensor")) return NULL;
     return decoded("decode_image", decode_any, bytes, options);
 }
 tp_tensor *tp_decode_png_with(const tp_tensor *bytes, const tp_decode_options *options) {
+    if (TPI_ENDED(bytes, "a tensor")) return NULL;
     return decoded("decode_png", tpi_png_decode, bytes, options);
 }
 tp_tensor *tp_decode_jpeg_with(const tp_tensor *bytes, const tp_decode_options *options) {
+    if (TPI_ENDED(bytes, "a tensor")) return NULL;
     return decoded("decode_jpeg", tpi_jpeg_decode, bytes, options);
 }
 
@@ -204,6 +207,7 @@ tp_tensor *tp_encode_jpeg_with(const tp_tensor *image, const tp_encode_options *
 }
 
 bool tp_write_image_with(const char *path, const tp_tensor *image, const tp_encode_options *options) {
+    if (TPI_ENDED(image, "a tensor")) return false;
     TPI_STOP_ON_ERROR(false);
     const char *dot = path ? strrchr(path, '.') : NULL;
     bool png = dot && strcasecmp(dot, ".png") == 0,

@@ -12,7 +12,7 @@ const char *tpi_png_version(void **function) {
     return png_get_libpng_ver(NULL);
 }
 
-enum { CHUNK_ROOM = 1 << 20 }; /* for what chunks beside the picture unpack to */
+enum { CHUNK_BYTES = 1 << 20 }; /* for what chunks beside the picture unpack to */
 
 typedef struct session {
     jmp_buf fail;
@@ -23,7 +23,7 @@ typedef struct session {
     size_t left, bytes;
     size_t most;  /* memory for one chunk, while chunks are read that claim their lengths; 0: any */
     uint8_t *out; /* writing: what there is, of tpi_malloc */
-    size_t n, room;
+    size_t n, capacity;
     tpi_pixels pixels;
     int orientation;
 } session;
@@ -37,11 +37,11 @@ static void on_warning(png_structp png, const char *message) {
     (void)png;
     (void)message;
 }
-static void *take_memory(png_structp png, png_alloc_size_t bytes) {
+static void *alloc_memory(png_structp png, png_alloc_size_t bytes) {
     const session *s = png_get_mem_ptr(png);
     return s->most && bytes > s->most ? NULL : tpi_malloc(bytes);
 }
-static void give_memory(png_structp png, void *block) {
+static void free_memory(png_structp png, void *block) {
     (void)png;
     tpi_mfree(block);
 }
@@ -80,7 +80,7 @@ static void ask_for(session *s, int64_t mode) {
 static bool read_pixels(session *s, int64_t mode) {
     if (setjmp(s->fail)) return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': the PNG cannot be read: %s", s->message);
     png_set_read_fn(s->png, s, on_read);
-    s->most = s->bytes + CHUNK_ROOM;
+    s->most = s->bytes + CHUNK_BYTES;
     png_read_info(s->png, s->info);
     s->most = 0;
     size_t raw = (size_t)png_get_rowbytes(s->png, s->info) * png_get_image_height(s->png, s->info);
@@ -95,7 +95,7 @@ static bool read_pixels(session *s, int64_t mode) {
     size_t row = png_get_rowbytes(s->png, s->info);
     for (int pass = 0; pass < passes; pass++)
         for (int64_t y = 0; y < height; y++) png_read_row(s->png, (png_bytep)s->pixels.data + (size_t)y * row, NULL);
-    s->most = s->bytes + CHUNK_ROOM;
+    s->most = s->bytes + CHUNK_BYTES;
     png_read_end(s->png, s->info);
     png_bytep exif;
     png_uint_32 length;
@@ -110,8 +110,8 @@ tp_tensor *tpi_png_decode(const tp_tensor *bytes, const tp_decode_options *optio
     s.bytes = s.left;
     if (s.left < 8 || png_sig_cmp(s.in, 0, 8) != 0)
         tpi_fail(TP_ERR_RUNTIME, "argument 'input': the PNG cannot be read: it does not begin as one");
-    else if ((s.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, on_error, on_warning, &s, take_memory,
-                                               give_memory)) != NULL &&
+    else if ((s.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, on_error, on_warning, &s, alloc_memory,
+                                               free_memory)) != NULL &&
              (s.info = png_create_info_struct(s.png)) != NULL && read_pixels(&s, options->mode))
         image = tpi_pixels_to_tensor(&s.pixels, options->apply_exif_orientation ? s.orientation : 1);
     if (s.png) png_destroy_read_struct(&s.png, &s.info, NULL);
@@ -125,12 +125,12 @@ tp_tensor *tpi_png_decode(const tp_tensor *bytes, const tp_decode_options *optio
 
 static void on_write(png_structp png, png_bytep from, size_t n) {
     session *s = png_get_io_ptr(png);
-    if (s->room - s->n < n) {
-        size_t room = 2 * (s->n + n) + 1024;
-        uint8_t *larger = tpi_realloc(s->out, room);
+    if (s->capacity - s->n < n) {
+        size_t capacity = 2 * (s->n + n) + 1024;
+        uint8_t *larger = tpi_realloc(s->out, capacity);
         if (!larger) png_error(png, "out of memory");
         s->out = larger;
-        s->room = room;
+        s->capacity = capacity;
     }
     memcpy(s->out + s->n, from, n);
     s->n += n;
@@ -162,8 +162,8 @@ tp_tensor *tpi_png_encode(const tp_tensor *image, const tp_encode_options *optio
     session s = {0};
     if (!tpi_pixels_from_tensor(&s.pixels, image, 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4)) return NULL;
     tp_tensor *bytes = NULL;
-    if ((s.png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &s, on_error, on_warning, &s, take_memory,
-                                           give_memory)) != NULL &&
+    if ((s.png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &s, on_error, on_warning, &s, alloc_memory,
+                                           free_memory)) != NULL &&
         (s.info = png_create_info_struct(s.png)) != NULL && write_pixels(&s, (int)options->level))
         bytes = tpi_bytes_tensor(s.out, s.n);
     if (s.png) png_destroy_write_struct(&s.png, &s.info);

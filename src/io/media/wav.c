@@ -151,6 +151,7 @@ static tp_tensor *decode(const tp_tensor *bytes, int64_t *sample_rate, const tp_
 }
 
 bool tp_wav_describe(const tp_tensor *bytes, tp_wav_info *info) {
+    if (TPI_ENDED(bytes, "a tensor")) return false;
     if (!info || info->size < (int64_t)sizeof info->size)
         return tpi_refuse(TP_ERR_VALUE, "wav_describe: argument 'info': expected one whose size is set");
     const uint8_t *data = NULL;
@@ -167,6 +168,7 @@ bool tp_wav_describe(const tp_tensor *bytes, tp_wav_info *info) {
 }
 
 tp_tensor *tp_decode_wav_with(const tp_tensor *bytes, int64_t *sample_rate, const tp_wav_options *options) {
+    if (TPI_ENDED(bytes, "a tensor")) return NULL;
     const char *before = tpi_op_enter("decode_wav");
     tp_wav_options o = options_of(options);
     tp_tensor *out = decode(bytes, sample_rate, &o);

@@ -84,7 +84,7 @@ static bool bind_to(tpi_program *p, tpi_script_function *f) {
 /* PyTorch's fused attention for inference is not here. This function of torch.backends.mha, whose value was written
  * into the file, is its switch: without it modules take the way that they take while training, with the same results.
  */
-static bool turn_off_fast_path(tpi_program *p) {
+static bool disable_fast_path(tpi_program *p) {
     int64_t at = tpi_names_find(&p->functions, "__torch__.torch.backends.mha.get_fastpath_enabled");
     if (at < 0) return true;
     tpi_script_function *f = p->declared.functions[at];
@@ -111,5 +111,5 @@ bool tpi_program_bind(tpi_program *p) {
         for (int64_t k = 0; k < c->nmethods; k++)
             if (!bind_to(p, c->methods[k])) return false;
     }
-    return turn_off_fast_path(p);
+    return disable_fast_path(p);
 }

@@ -26,11 +26,11 @@ static bool deeper(tpi_run *run) {
 /* ---- Attributes ---- */
 
 /* Where an attribute of an object or named tuple is; NULL and an error if it has no place there. */
-static tpi_item *place_of(const tpi_item *object, const char *name) {
+static tpi_item *slot_of(const tpi_item *object, const char *name) {
     const tpi_script_class *c = object->kind >= TP_IVALUE_LIST ? object->as.box->cls : NULL;
     if (!c) return tpi_fail(TP_ERR_VALUE, "%s has no attribute '%s'", tpi_item_kind_name(object), name);
     int64_t at = tpi_names_find(&c->attribute_numbers, name);
-    if (at < 0 || at >= c->nplaces || at >= object->as.box->n)
+    if (at < 0 || at >= c->nslots || at >= object->as.box->n)
         return tpi_fail(TP_ERR_VALUE, "'%s' object has no attribute '%s'", c->name, name);
     return &object->as.box->items[at];
 }
@@ -42,17 +42,17 @@ tpi_item tpi_script_get(tpi_run *run, const tpi_item *object, const char *name) 
     static const tpi_script_function no_function = {0};
     tpi_frame f = {.function = &no_function};
     if (at >= 0 && c->attributes[at].constant && c->attributes[at].value) return eval(run, &f, c->attributes[at].value);
-    tpi_item *place = place_of(object, name);
-    if (!place) return tpi_item_nothing();
-    if (place->kind == TP_IVALUE_NOTHING)
+    tpi_item *slot = slot_of(object, name);
+    if (!slot) return tpi_item_nothing();
+    if (slot->kind == TP_IVALUE_NOTHING)
         tpi_fail(TP_ERR_VALUE, "'%s' object: its attribute '%s' has no value yet", c->name, name);
-    return tpi_item_retain(*place);
+    return tpi_item_retain(*slot);
 }
 
 static bool set_attribute(const tpi_item *object, const char *name, tpi_item v) {
-    tpi_item *place = place_of(object, name);
-    if (place && object->kind == TP_IVALUE_OBJECT) {
-        tpi_item_set(place, v);
+    tpi_item *slot = slot_of(object, name);
+    if (slot && object->kind == TP_IVALUE_OBJECT) {
+        tpi_item_set(slot, v);
         return true;
     }
     tpi_item_release(v);
@@ -60,7 +60,7 @@ static bool set_attribute(const tpi_item *object, const char *name, tpi_item v) 
 }
 
 tpi_item tpi_script_new(tpi_program *p, const tpi_script_class *c) {
-    tpi_item v = tpi_item_box(&p->heap, TP_IVALUE_OBJECT, c->nplaces);
+    tpi_item v = tpi_item_box(&p->heap, TP_IVALUE_OBJECT, c->nslots);
     if (v.kind != TP_IVALUE_NOTHING) v.as.box->cls = c;
     return v;
 }
@@ -70,7 +70,7 @@ tpi_item tpi_script_new(tpi_program *p, const tpi_script_class *c) {
 static const char *type_name(const tpi_type *t) { return t ? t->name : "a value"; }
 
 /* Values by position and by name into a function's variables. */
-static bool place_arguments(tpi_run *run, tpi_frame *f, int64_t n, const tpi_item *args, const char *const *names) {
+static bool order_arguments(tpi_run *run, tpi_frame *f, int64_t n, const tpi_item *args, const char *const *names) {
     const tpi_script_function *fn = f->function;
     for (int64_t i = 0; i < n; i++) {
         int64_t at = i;
@@ -115,7 +115,7 @@ tpi_item tpi_script_invoke(tpi_run *run, const tpi_script_function *fn, int64_t 
     if (!f.variables) return result;
     const tpi_frame *before = run->frame;
     run->frame = &f;
-    outcome o = place_arguments(run, &f, n, args, names) ? exec_block(run, &f, &fn->body, &result) : FAILED;
+    outcome o = order_arguments(run, &f, n, args, names) ? exec_block(run, &f, &fn->body, &result) : FAILED;
     if (o == FAILED) name_frame(run, &f);
     if (o == FINISHED) result = tpi_item_none();
     run->frame = before;
@@ -169,6 +169,10 @@ tpi_item tpi_script_method(tpi_run *run, const tpi_item *object, const char *met
     tpi_item result = tpi_item_nothing(), few[FEW_ARGS];
     const tpi_script_class *c = object->kind >= TP_IVALUE_LIST ? object->as.box->cls : NULL;
     int64_t at = c ? tpi_names_find(&c->method_numbers, method) : -1;
+    if (at < 0 && object->kind == TP_IVALUE_TENSOR && !n && strcmp(method, "tolist") == 0) {
+        tpi_script_call call = {.run = run, .name = method, .n = 1, .args = object, .result = result};
+        return tpi_script_tensor_word("prim.tolist")->run(&call) == TPI_DONE ? call.result : result;
+    }
     if (at < 0) {
         tpi_fail(TP_ERR_VALUE, "%s%s%s has no method '%s'", c ? "'" : "", c ? c->name : tpi_item_kind_name(object),
                  c ? "' object" : "", method);
@@ -197,11 +201,11 @@ tpi_item tpi_script_method(tpi_run *run, const tpi_item *object, const char *met
 /* A class is called for a named tuple; Class.__new__(Class) makes an object without values. */
 static tpi_item call_class(tpi_run *run, const tpi_script_class *c, int64_t n, const tpi_item *args) {
     if (c->kind != CLASS_NAMED_TUPLE) return tpi_script_new(run->program, c);
-    tpi_item v = tpi_item_box(&run->program->heap, TP_IVALUE_TUPLE, c->nplaces);
+    tpi_item v = tpi_item_box(&run->program->heap, TP_IVALUE_TUPLE, c->nslots);
     if (v.kind == TP_IVALUE_NOTHING) return v;
     v.as.box->cls = c;
-    bool fine = n == c->nplaces || tpi_refuse(TP_ERR_TYPE, "%s takes %lld values, %lld were given", c->name,
-                                              (long long)c->nplaces, (long long)n);
+    bool fine = n == c->nslots || tpi_refuse(TP_ERR_TYPE, "%s takes %lld values, %lld were given", c->name,
+                                             (long long)c->nslots, (long long)n);
     for (int64_t i = 0; fine && i < n; i++) v.as.box->items[i] = tpi_item_retain(args[i]);
     if (fine) return v;
     tpi_item_release(v);
@@ -380,7 +384,7 @@ static tpi_item convert(const tpi_program *p, const tpi_type *t, const tpi_item 
         return convert_items(p, t, v, TP_IVALUE_DICT, depth);
     int64_t at = v->kind == TP_IVALUE_TUPLE ? tpi_names_find(&p->classes, t->name) : -1;
     const tpi_script_class *c = at >= 0 ? p->declared.classes[at] : NULL;
-    if (c && c->kind == CLASS_NAMED_TUPLE && c->nplaces == v->as.box->n && !v->as.box->cls) {
+    if (c && c->kind == CLASS_NAMED_TUPLE && c->nslots == v->as.box->n && !v->as.box->cls) {
         tpi_item made = tpi_item_box(NULL, TP_IVALUE_TUPLE, v->as.box->n);
         for (int64_t i = 0; made.kind && i < v->as.box->n; i++)
             made.as.box->items[i] = tpi_item_retain(v->as.box->items[i]);

@@ -10,7 +10,7 @@ typedef struct lexer {
     int depth; /* of brackets: lines do not end inside */
     int levels[TPI_SCRIPT_NESTING], nlevels;
     tpi_token *tokens;
-    int64_t n, room;
+    int64_t n, capacity;
 } lexer;
 
 static bool broken(const lexer *l, const char *what) {
@@ -18,13 +18,13 @@ static bool broken(const lexer *l, const char *what) {
 }
 
 static tpi_token *add(lexer *l, tpi_token_kind kind) {
-    if (l->n == l->room) {
-        int64_t room = l->room ? 2 * l->room : 256;
-        tpi_token *larger = tpi_arena_new(l->arena, (size_t)room * sizeof *larger);
+    if (l->n == l->capacity) {
+        int64_t capacity = l->capacity ? 2 * l->capacity : 256;
+        tpi_token *larger = tpi_arena_new(l->arena, (size_t)capacity * sizeof *larger);
         if (!larger) return NULL;
         if (l->n) memcpy(larger, l->tokens, (size_t)l->n * sizeof *larger);
         l->tokens = larger;
-        l->room = room;
+        l->capacity = capacity;
     }
     tpi_token *t = &l->tokens[l->n++];
     *t = (tpi_token){.kind = (uint8_t)kind, .line = l->line, .at = l->at};

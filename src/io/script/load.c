@@ -15,31 +15,31 @@ typedef struct loader {
     /* Values that were made, by the node that they were made from: what was one object stays one. */
     const tp_saved **nodes;
     tpi_item *made;
-    int64_t n, room;
+    int64_t n, capacity;
 } loader;
 
 /* ---- Values that appear more than once ---- */
 
-static int64_t place_of(const loader *l, const tp_saved *node) {
-    int64_t i = (int64_t)(((uintptr_t)node >> 4) * 0x9e3779b97f4a7c15u >> 20) & (l->room - 1);
-    while (l->nodes[i] && l->nodes[i] != node) i = (i + 1) & (l->room - 1);
+static int64_t slot_of(const loader *l, const tp_saved *node) {
+    int64_t i = (int64_t)(((uintptr_t)node >> 4) * 0x9e3779b97f4a7c15u >> 20) & (l->capacity - 1);
+    while (l->nodes[i] && l->nodes[i] != node) i = (i + 1) & (l->capacity - 1);
     return i;
 }
 
 static bool remember(loader *l, const tp_saved *node, tpi_item v) {
-    if (2 * l->n >= l->room) {
-        loader larger = {.room = l->room ? 2 * l->room : 256};
-        larger.nodes = tpi_malloc((size_t)larger.room * sizeof *larger.nodes);
-        larger.made = tpi_malloc((size_t)larger.room * sizeof *larger.made);
+    if (2 * l->n >= l->capacity) {
+        loader larger = {.capacity = l->capacity ? 2 * l->capacity : 256};
+        larger.nodes = tpi_malloc((size_t)larger.capacity * sizeof *larger.nodes);
+        larger.made = tpi_malloc((size_t)larger.capacity * sizeof *larger.made);
         if (!larger.nodes || !larger.made) {
             tpi_mfree(larger.nodes);
             tpi_mfree(larger.made);
             return false;
         }
-        memset(larger.nodes, 0, (size_t)larger.room * sizeof *larger.nodes);
-        for (int64_t i = 0; i < l->room; i++) {
+        memset(larger.nodes, 0, (size_t)larger.capacity * sizeof *larger.nodes);
+        for (int64_t i = 0; i < l->capacity; i++) {
             if (!l->nodes[i]) continue;
-            int64_t at = place_of(&larger, l->nodes[i]);
+            int64_t at = slot_of(&larger, l->nodes[i]);
             larger.nodes[at] = l->nodes[i];
             larger.made[at] = l->made[i];
         }
@@ -47,9 +47,9 @@ static bool remember(loader *l, const tp_saved *node, tpi_item v) {
         tpi_mfree(l->made);
         l->nodes = larger.nodes;
         l->made = larger.made;
-        l->room = larger.room;
+        l->capacity = larger.capacity;
     }
-    int64_t at = place_of(l, node);
+    int64_t at = slot_of(l, node);
     l->nodes[at] = node;
     l->made[at] = tpi_item_retain(v);
     l->n++;
@@ -57,7 +57,7 @@ static bool remember(loader *l, const tp_saved *node, tpi_item v) {
 }
 
 static void forget(loader *l) {
-    for (int64_t i = 0; i < l->room; i++)
+    for (int64_t i = 0; i < l->capacity; i++)
         if (l->nodes[i]) tpi_item_release(l->made[i]);
     tpi_mfree(l->nodes);
     tpi_mfree(l->made);
@@ -111,7 +111,7 @@ static bool set_state(loader *l, const tpi_item *object, const tp_saved *state, 
     for (int64_t i = 0; i < state->n; i++) {
         const tp_saved *key = state->as.items.v[2 * i];
         int64_t at = key->kind == TP_SAVED_TEXT ? tpi_names_find(&c->attribute_numbers, key->as.text) : -1;
-        if (at < 0 || at >= c->nplaces) return wrong(l, "an object has an attribute that its class lacks").kind;
+        if (at < 0 || at >= c->nslots) return wrong(l, "an object has an attribute that its class lacks").kind;
         tpi_item v = value(l, state->as.items.v[2 * i + 1], depth + 1);
         if (!v.kind) return false;
         tpi_item_set(&object->as.box->items[at], v);
@@ -175,7 +175,7 @@ static tpi_item new_value(loader *l, const tp_saved *v, int depth) {
 
 static tpi_item value(loader *l, const tp_saved *v, int depth) {
     if (depth > DEEPEST_VALUE) return wrong(l, "its values are nested too deep");
-    int64_t at = l->room ? place_of(l, v) : -1;
+    int64_t at = l->capacity ? slot_of(l, v) : -1;
     return at >= 0 && l->nodes[at] ? tpi_item_retain(l->made[at]) : new_value(l, v, depth);
 }
 
@@ -247,7 +247,7 @@ static bool read_constants(loader *l, const tp_file_options *options) {
     forget(l);
     l->nodes = NULL;
     l->made = NULL;
-    l->n = l->room = 0;
+    l->n = l->capacity = 0;
     tp_close_file(l->file);
     return fine;
 }

@@ -181,7 +181,7 @@ static bool is_idle(const char *name, const tpi_item *v) {
     return false;
 }
 
-static int64_t place_of(const tp_operator *op, const char *name) {
+static int64_t position_of(const tp_operator *op, const char *name) {
     for (int64_t i = 0; i < op->nargs; i++)
         if (strcmp(op->args[i].name, name) == 0) return i;
     /* aten calls the first argument `self` where functions call it `input`, and the other way round */
@@ -197,7 +197,7 @@ static bool fit_all(const tpi_script_call *c, const tp_operator *op, bool exact,
     if (op->nargs > MOST_ARGS) return false;
     for (int64_t i = 0; i < c->n; i++) {
         const char *name = c->names ? c->names[i] : NULL;
-        int64_t at = name ? place_of(op, name) : i;
+        int64_t at = name ? position_of(op, name) : i;
         if (name && at < 0 && is_idle(name, &c->args[i])) continue;
         if (at < 0 || at >= op->nargs || f->values[at].kind != TP_K_NONE || f->blocks[at]) return false;
         if (!fit(&c->args[i], &op->args[at], op->letters[at], exact, &f->values[at], &f->blocks[at])) return false;
@@ -223,7 +223,7 @@ static tpi_item from_value(tpi_heap *heap, const tp_value *v) {
     return list;
 }
 
-static bool take_results(tpi_script_call *c, int64_t n, const tp_value *results) {
+static bool store_results(tpi_script_call *c, int64_t n, const tp_value *results) {
     tpi_heap *heap = &c->run->program->heap;
     if (n == 1) {
         c->result = from_value(heap, &results[0]);
@@ -249,7 +249,7 @@ static bool invoke(tpi_script_call *c, const tp_operator *op, bool inplace, cons
     const char *before = tpi_op_enter(op->name);
     bool fine = (inplace ? op->invoke_inplace : op->invoke)(f->values, results);
     tpi_op_leave(before);
-    return fine && take_results(c, inplace ? 1 : op->nresults, results);
+    return fine && store_results(c, inplace ? 1 : op->nresults, results);
 }
 
 static bool fits_none(const tpi_script_call *c, const tp_operator *const *overloads) {

@@ -7,35 +7,35 @@
 
 /* ---- Names ---- */
 
-static int64_t name_place(const tpi_names *t, const char *name) {
+static int64_t name_slot(const tpi_names *t, const char *name) {
     uint64_t h = 1469598103934665603u;
     for (const char *p = name; *p; p++) h = (h ^ (unsigned char)*p) * 1099511628211u;
-    int64_t i = (int64_t)((h >> 5) & (uint64_t)(t->room - 1));
-    while (t->names[i] && strcmp(t->names[i], name) != 0) i = (i + 1) & (t->room - 1);
+    int64_t i = (int64_t)((h >> 5) & (uint64_t)(t->capacity - 1));
+    while (t->names[i] && strcmp(t->names[i], name) != 0) i = (i + 1) & (t->capacity - 1);
     return i;
 }
 
 int64_t tpi_names_find(const tpi_names *t, const char *name) {
-    if (!t->room) return -1;
-    int64_t i = name_place(t, name);
+    if (!t->capacity) return -1;
+    int64_t i = name_slot(t, name);
     return t->names[i] ? t->numbers[i] : -1;
 }
 
 bool tpi_names_put(tpi_names *t, tpi_arena *arena, const char *name, int64_t number) {
-    if (2 * t->n >= t->room) {
-        tpi_names larger = {.n = t->n, .room = t->room ? 4 * t->room : 16};
-        larger.names = tpi_arena_new(arena, (size_t)larger.room * sizeof *larger.names);
-        larger.numbers = tpi_arena_new(arena, (size_t)larger.room * sizeof *larger.numbers);
+    if (2 * t->n >= t->capacity) {
+        tpi_names larger = {.n = t->n, .capacity = t->capacity ? 4 * t->capacity : 16};
+        larger.names = tpi_arena_new(arena, (size_t)larger.capacity * sizeof *larger.names);
+        larger.numbers = tpi_arena_new(arena, (size_t)larger.capacity * sizeof *larger.numbers);
         if (!larger.names || !larger.numbers) return false;
-        for (int64_t i = 0; i < t->room; i++) {
+        for (int64_t i = 0; i < t->capacity; i++) {
             if (!t->names[i]) continue;
-            int64_t at = name_place(&larger, t->names[i]);
+            int64_t at = name_slot(&larger, t->names[i]);
             larger.names[at] = t->names[i];
             larger.numbers[at] = t->numbers[i];
         }
         *t = larger;
     }
-    int64_t i = name_place(t, name);
+    int64_t i = name_slot(t, name);
     if (!t->names[i]) t->n++;
     t->names[i] = name;
     t->numbers[i] = number;
@@ -69,12 +69,12 @@ static bool is_mark(const parser *p, char c) { return p->at->kind == T_MARK && p
 static bool is_word(const parser *p, const char *word) {
     return p->at->kind == T_NAME && strcmp(p->at->text, word) == 0;
 }
-static bool take_mark(parser *p, char c) {
+static bool accept_mark(parser *p, char c) {
     if (!is_mark(p, c)) return false;
     p->at++;
     return true;
 }
-static bool take_word(parser *p, const char *word) {
+static bool accept_word(parser *p, const char *word) {
     if (!is_word(p, word)) return false;
     p->at++;
     return true;
@@ -82,10 +82,10 @@ static bool take_word(parser *p, const char *word) {
 static bool need_mark(parser *p, char c) {
     char what[] = "'?'";
     what[1] = c;
-    return take_mark(p, c) || broken(p, what);
+    return accept_mark(p, c) || broken(p, what);
 }
 static const char *need_name(parser *p) { return p->at->kind == T_NAME ? (p->at++)->text : broken(p, "a name"); }
-static bool take_line_end(parser *p) {
+static bool accept_line_end(parser *p) {
     if (p->at->kind != T_NEWLINE) return broken(p, "the end of the line");
     p->at++;
     return true;
@@ -121,7 +121,7 @@ static const char *dotted(parser *p) {
     const char *name = need_name(p);
     int64_t alias = name ? tpi_names_find(&p->aliases, name) : -1;
     if (alias >= 0) name = p->globals[alias];
-    while (name && take_mark(p, '.')) {
+    while (name && accept_mark(p, '.')) {
         const char *next = need_name(p);
         name = next ? joined(p, name, next) : NULL;
     }
@@ -136,13 +136,13 @@ static const tpi_type *type(parser *p) {
     if (!t) return NULL;
     t->name = p->at->kind == T_TEXT ? (p->at++)->text : dotted(p);
     if (!t->name) return NULL;
-    if (take_mark(p, '[')) {
-        if (take_mark(p, '(')) { /* Tuple[()] */
+    if (accept_mark(p, '[')) {
+        if (accept_mark(p, '(')) { /* Tuple[()] */
             if (!need_mark(p, ')')) return NULL;
         }
         while (!is_mark(p, ']')) {
             if (!push(p, &t->args, &t->n, type(p))) return NULL;
-            if (!take_mark(p, ',')) break;
+            if (!accept_mark(p, ',')) break;
         }
         if (!need_mark(p, ']')) return NULL;
     }
@@ -185,7 +185,7 @@ static tpi_expr *variable(parser *p, const char *name) {
 static bool items(parser *p, char close, tpi_expr *into, bool *comma) {
     while (!is_mark(p, close)) {
         if (!push(p, &into->args, &into->n, expression(p))) return false;
-        if (!take_mark(p, ',')) break;
+        if (!accept_mark(p, ',')) break;
         if (comma) *comma = true;
     }
     return need_mark(p, close);
@@ -237,7 +237,7 @@ static tpi_expr *dict(parser *p) {
     while (!is_mark(p, '}')) {
         if (!push(p, &e->args, &e->n, expression(p)) || !need_mark(p, ':')) return NULL;
         if (!push(p, &e->args, &e->n, expression(p))) return NULL;
-        if (!take_mark(p, ',')) break;
+        if (!accept_mark(p, ',')) break;
     }
     return need_mark(p, '}') ? e : NULL;
 }
@@ -258,7 +258,7 @@ static bool arguments(parser *p, tpi_expr *call) {
         if (name && n >= 64) return broken(p, "fewer arguments");
         if (name) call->names[n] = name;
         if (!name && call->names) return broken(p, "an argument by name");
-        if (!take_mark(p, ',')) break;
+        if (!accept_mark(p, ',')) break;
     }
     return need_mark(p, ')');
 }
@@ -272,19 +272,19 @@ static tpi_expr *typed(parser *p, tpi_expr_kind kind) {
         tpi_type *any = tpi_arena_new(p->arena, sizeof *any);
         if (!any) return NULL;
         any->name = "Union";
-        bool list = take_mark(p, '[') || take_mark(p, '(');
+        bool list = accept_mark(p, '[') || accept_mark(p, '(');
         do {
             if (is_mark(p, ']') || is_mark(p, ')')) break;
             if (!push(p, &any->args, &any->n, type(p))) return NULL;
-        } while (take_mark(p, ','));
-        if (list && !take_mark(p, ']') && !need_mark(p, ')')) return NULL;
+        } while (accept_mark(p, ','));
+        if (list && !accept_mark(p, ']') && !need_mark(p, ')')) return NULL;
         e->type = any;
     } else {
         e->type = type(p);
         if (!e->type) return NULL;
         if (kind == E_CAST && (!need_mark(p, ',') || !push(p, &e->args, &e->n, expression(p)))) return NULL;
     }
-    take_mark(p, ',');
+    accept_mark(p, ',');
     return need_mark(p, ')') ? e : NULL;
 }
 
@@ -344,14 +344,14 @@ static tpi_expr *constant(parser *p) {
 
 static tpi_expr *name_or_call(parser *p) {
     for (size_t i = 0; i < sizeof literals / sizeof *literals; i++)
-        if (take_word(p, literals[i].word)) return value_expr(p, literal(literals[i].kind));
-    if (take_word(p, "CONSTANTS")) return constant(p);
+        if (accept_word(p, literals[i].word)) return value_expr(p, literal(literals[i].kind));
+    if (accept_word(p, "CONSTANTS")) return constant(p);
     bool global = is_word(p, "torch") || is_word(p, "ops") || is_word(p, "__torch__") ||
                   tpi_names_find(&p->aliases, p->at->text) >= 0;
     if (!global && !(p->at[1].kind == T_MARK && p->at[1].mark == '(')) return variable(p, (p->at++)->text);
     const char *name = global ? dotted(p) : need_name(p);
     if (!name) return NULL;
-    if (take_mark(p, '(')) return named_call(p, name);
+    if (accept_mark(p, '(')) return named_call(p, name);
     tpi_expr *e = new_expr(p, E_GLOBAL);
     if (e) e->text = name;
     return e;
@@ -361,12 +361,12 @@ static tpi_expr *atom(parser *p) {
     if (p->at->kind == T_NUMBER) return number(p);
     if (p->at->kind == T_TEXT) return text(p);
     if (p->at->kind == T_NAME) return name_or_call(p);
-    if (take_mark(p, '{')) return dict(p);
-    if (take_mark(p, '[')) {
+    if (accept_mark(p, '{')) return dict(p);
+    if (accept_mark(p, '[')) {
         tpi_expr *e = new_expr(p, E_LIST);
         return e && items(p, ']', e, NULL) ? e : NULL;
     }
-    if (take_mark(p, '(')) {
+    if (accept_mark(p, '(')) {
         bool comma = false;
         tpi_expr *e = new_expr(p, E_TUPLE);
         if (!e || !items(p, ')', e, &comma)) return NULL;
@@ -380,7 +380,7 @@ static tpi_expr *behind_dot(parser *p, tpi_expr *object) {
     tpi_expr *e = name ? new_expr(p, E_ATTRIBUTE) : NULL;
     if (!e || !push(p, &e->args, &e->n, object)) return NULL;
     e->text = name;
-    if (!take_mark(p, '(')) return e;
+    if (!accept_mark(p, '(')) return e;
     e->kind = E_METHOD;
     return arguments(p, e) ? e : NULL;
 }
@@ -388,7 +388,7 @@ static tpi_expr *behind_dot(parser *p, tpi_expr *object) {
 static tpi_expr *expression(parser *p) {
     if (!go_deeper(p)) return NULL;
     tpi_expr *e;
-    if (take_mark(p, '-')) {
+    if (accept_mark(p, '-')) {
         e = new_expr(p, E_NEGATIVE);
         tpi_expr *of = e ? expression(p) : NULL;
         if (of && of->kind == E_VALUE && of->value.kind == TP_IVALUE_NUMBER) {
@@ -406,7 +406,7 @@ static tpi_expr *expression(parser *p) {
         e = atom(p);
     }
     while (e && (is_mark(p, '.') || is_mark(p, '['))) {
-        if (take_mark(p, '.')) {
+        if (accept_mark(p, '.')) {
             e = behind_dot(p, e);
             continue;
         }
@@ -430,7 +430,7 @@ static tpi_statement *loop(parser *p, tpi_statement *s) { /* for i in range(n): 
     const char *name = need_name(p);
     tpi_expr *target = name ? variable(p, name) : NULL;
     if (!push(p, &s->targets, &s->ntargets, target)) return NULL;
-    if (!take_word(p, "in") || !take_word(p, "range") || !take_mark(p, '(')) return broken(p, "in range(...)");
+    if (!accept_word(p, "in") || !accept_word(p, "range") || !accept_mark(p, '(')) return broken(p, "in range(...)");
     s->value = expression(p);
     return s->value && need_mark(p, ')') && block(p, &s->body) ? s : NULL;
 }
@@ -439,7 +439,7 @@ static tpi_statement *with(parser *p, tpi_statement *s) { /* with e: or with e a
     s->kind = S_WITH;
     s->value = expression(p);
     if (!s->value) return NULL;
-    if (take_word(p, "as")) {
+    if (accept_word(p, "as")) {
         const char *name = need_name(p);
         if (!name || !push(p, &s->targets, &s->ntargets, variable(p, name))) return NULL;
     }
@@ -450,7 +450,7 @@ static tpi_statement *conditional(parser *p, tpi_statement *s) {
     s->kind = S_IF;
     s->value = expression(p);
     if (!s->value || !block(p, &s->body)) return NULL;
-    return !take_word(p, "else") || block(p, &s->otherwise) ? s : NULL;
+    return !accept_word(p, "else") || block(p, &s->otherwise) ? s : NULL;
 }
 
 /* e; a = e; a, b, = e; self.a = e; a : T = e. */
@@ -463,11 +463,11 @@ static tpi_statement *simple(parser *p, tpi_statement *s) {
     if (is_mark(p, ',') || is_mark(p, '=') || is_mark(p, ':')) {
         s->kind = S_ASSIGN;
         if (!push(p, &s->targets, &s->ntargets, first)) return NULL;
-        while (take_mark(p, ',')) {
+        while (accept_mark(p, ',')) {
             comma = true;
             if (!is_mark(p, '=') && !push(p, &s->targets, &s->ntargets, expression(p))) return NULL;
         }
-        if (take_mark(p, ':') && !type(p)) return NULL;
+        if (accept_mark(p, ':') && !type(p)) return NULL;
         if (!need_mark(p, '=')) return NULL;
         for (int64_t i = 0; i < s->ntargets; i++)
             if (s->targets[i]->kind != E_VARIABLE && s->targets[i]->kind != E_ATTRIBUTE)
@@ -476,7 +476,7 @@ static tpi_statement *simple(parser *p, tpi_statement *s) {
         if (s->value && is_mark(p, ',')) { /* a, b = c, d */
             tpi_expr *tuple = new_expr(p, E_TUPLE);
             if (!tuple || !push(p, &tuple->args, &tuple->n, s->value)) return NULL;
-            while (take_mark(p, ','))
+            while (accept_mark(p, ','))
                 if (p->at->kind != T_NEWLINE && !push(p, &tuple->args, &tuple->n, expression(p))) return NULL;
             s->value = tuple;
         }
@@ -488,35 +488,35 @@ static tpi_statement *simple(parser *p, tpi_statement *s) {
             s->kind = S_PASS;
         }
     }
-    return s->value && take_line_end(p) ? s : NULL;
+    return s->value && accept_line_end(p) ? s : NULL;
 }
 
 static tpi_statement *statement(parser *p) {
     tpi_statement *s = tpi_arena_new(p->arena, sizeof *s);
     if (!s) return NULL;
     s->line = p->at->line;
-    if (take_word(p, "if")) return conditional(p, s);
-    if (take_word(p, "for")) return loop(p, s);
-    if (take_word(p, "with")) return with(p, s);
-    if (take_word(p, "while")) {
+    if (accept_word(p, "if")) return conditional(p, s);
+    if (accept_word(p, "for")) return loop(p, s);
+    if (accept_word(p, "with")) return with(p, s);
+    if (accept_word(p, "while")) {
         s->kind = S_WHILE;
         s->value = expression(p);
         return s->value && block(p, &s->body) ? s : NULL;
     }
-    if (take_word(p, "pass")) {
+    if (accept_word(p, "pass")) {
         s->kind = S_PASS;
-        return take_line_end(p) ? s : NULL;
+        return accept_line_end(p) ? s : NULL;
     }
-    if (take_word(p, "return")) {
+    if (accept_word(p, "return")) {
         s->kind = S_RETURN;
         s->value = p->at->kind == T_NEWLINE ? value_expr(p, tpi_item_none()) : expression(p);
-        return s->value && take_line_end(p) ? s : NULL;
+        return s->value && accept_line_end(p) ? s : NULL;
     }
     return simple(p, s);
 }
 
 static bool block(parser *p, tpi_block *into) {
-    if (!go_deeper(p) || !need_mark(p, ':') || !take_line_end(p)) return false;
+    if (!go_deeper(p) || !need_mark(p, ':') || !accept_line_end(p)) return false;
     if (p->at->kind != T_INDENT) return broken(p, "an indented block");
     p->at++;
     while (p->at->kind != T_DEDENT && p->at->kind != T_END)
@@ -532,21 +532,21 @@ static bool parameter(parser *p, tpi_parameter *into, bool by_name) {
     into->name = need_name(p);
     into->by_name = by_name;
     if (!into->name || !variable(p, into->name)) return false;
-    if (take_mark(p, ':') && !(into->type = type(p))) return false;
-    return !take_mark(p, '=') || (into->otherwise = expression(p));
+    if (accept_mark(p, ':') && !(into->type = type(p))) return false;
+    return !accept_mark(p, '=') || (into->otherwise = expression(p));
 }
 
 static bool parameters(parser *p, tpi_script_function *f) {
     tpi_parameter **list = NULL;
     bool by_name = false;
     while (!is_mark(p, ')')) {
-        if (take_mark(p, '*')) {
+        if (accept_mark(p, '*')) {
             by_name = true;
         } else {
             tpi_parameter *next = tpi_arena_new(p->arena, sizeof *next);
             if (!next || !parameter(p, next, by_name) || !push(p, &list, &f->nparameters, next)) return false;
         }
-        if (!take_mark(p, ',')) break;
+        if (!accept_mark(p, ',')) break;
     }
     f->parameters = tpi_arena_new(p->arena, (size_t)(f->nparameters + 1) * sizeof *f->parameters);
     if (!f->parameters) return false;
@@ -567,7 +567,7 @@ static tpi_script_function *function(parser *p, const char *owner) {
     f->qualified = f->name ? joined(p, owner, f->name) : NULL;
     if (!f->qualified || !need_mark(p, '(') || !parameters(p, f)) return NULL;
     if (f->nparameters != p->nvariables) return broken(p, "parameters with different names");
-    if (take_mark(p, '>') && !(f->returns = type(p))) return NULL;
+    if (accept_mark(p, '>') && !(f->returns = type(p))) return NULL;
     if (!block(p, &f->body)) return NULL;
     f->nvariables = p->nvariables;
     f->text = tpi_arena_text(p->arena, from->at, (size_t)(p->at->at - from->at));
@@ -587,9 +587,9 @@ static bool name_list(parser *p, const char ***names, int64_t *n) { /* = ["a", "
     if (!need_mark(p, '=') || !need_mark(p, '[')) return false;
     while (p->at->kind == T_TEXT) {
         if (!push(p, names, n, (p->at++)->text)) return false;
-        if (!take_mark(p, ',')) break;
+        if (!accept_mark(p, ',')) break;
     }
-    return need_mark(p, ']') && take_line_end(p);
+    return need_mark(p, ']') && accept_line_end(p);
 }
 
 static bool attribute(parser *p, class_parts *parts, const char *name, const tpi_type *of, tpi_expr *value) {
@@ -605,22 +605,22 @@ static bool attribute(parser *p, class_parts *parts, const char *name, const tpi
 static bool member(parser *p, class_parts *parts) {
     static const char *const lists[] = {"__parameters__", "__buffers__", "__forward_hooks__", "__forward_pre_hooks__"};
     for (int i = 0; i < 4; i++)
-        if (take_word(p, lists[i])) return name_list(p, &parts->lists[i], &parts->counts[i]);
+        if (accept_word(p, lists[i])) return name_list(p, &parts->lists[i], &parts->counts[i]);
     const char *name = need_name(p);
     const tpi_type *of = NULL;
     tpi_expr *value = NULL;
     if (!name) return false;
     if (strcmp(name, "__annotations__") == 0) {
-        if (take_mark(p, '=')) return need_mark(p, '[') && need_mark(p, ']') && take_line_end(p);
+        if (accept_mark(p, '=')) return need_mark(p, '[') && need_mark(p, ']') && accept_line_end(p);
         if (!need_mark(p, '[')) return false;
         if (p->at->kind != T_TEXT) return broken(p, "an attribute's name");
         name = (p->at++)->text;
         if (!need_mark(p, ']') || !need_mark(p, '=') || !(of = type(p))) return false;
     } else {
-        if (take_mark(p, ':') && !(of = type(p))) return false;
-        if (take_mark(p, '=') && !(value = expression(p))) return false;
+        if (accept_mark(p, ':') && !(of = type(p))) return false;
+        if (accept_mark(p, '=') && !(value = expression(p))) return false;
     }
-    return take_line_end(p) && attribute(p, parts, name, of, value);
+    return accept_line_end(p) && attribute(p, parts, name, of, value);
 }
 
 static uint8_t class_kind(const char *base) {
@@ -643,7 +643,7 @@ static bool settle_class(parser *p, tpi_script_class *c, const class_parts *part
                 return false;
             c->attributes[c->nattributes++] = *parts->attributes[i];
         }
-        if (!constants) c->nplaces = c->nattributes;
+        if (!constants) c->nslots = c->nattributes;
     }
     for (int list = 0; list < 2; list++)
         for (int64_t i = 0; i < parts->counts[list]; i++) {
@@ -664,16 +664,16 @@ static tpi_script_class *class_of(parser *p) { /* behind `class` */
     c->name = name ? joined(p, p->module, name) : NULL;
     c->file = p->file;
     if (!c->name) return NULL;
-    if (take_mark(p, '(') && (!(base = dotted(p)) || !need_mark(p, ')'))) return NULL;
+    if (accept_mark(p, '(') && (!(base = dotted(p)) || !need_mark(p, ')'))) return NULL;
     c->kind = class_kind(base);
-    if (!need_mark(p, ':') || !take_line_end(p)) return NULL;
+    if (!need_mark(p, ':') || !accept_line_end(p)) return NULL;
     if (p->at->kind != T_INDENT) return broken(p, "a class's body");
     p->at++;
     class_parts parts = {0};
     while (p->at->kind != T_DEDENT && p->at->kind != T_END) {
-        if (take_word(p, "pass")) {
-            if (!take_line_end(p)) return NULL;
-        } else if (take_word(p, "def")) {
+        if (accept_word(p, "pass")) {
+            if (!accept_line_end(p)) return NULL;
+        } else if (accept_word(p, "def")) {
             int64_t n = c->nmethods;
             if (!push(p, &c->methods, &c->nmethods, function(p, c->name))) return NULL;
             if (!tpi_names_put(&c->method_numbers, p->arena, c->methods[n]->name, n)) return NULL;
@@ -692,9 +692,9 @@ bool tpi_script_parse(tpi_arena *arena, const char *module, const char *file, co
     if (!p.at) return false;
     while (p.at->kind != T_END) {
         p.depth = 0;
-        if (take_word(&p, "class")) {
+        if (accept_word(&p, "class")) {
             if (!push(&p, &into->classes, &into->nclasses, class_of(&p))) return false;
-        } else if (take_word(&p, "def")) {
+        } else if (accept_word(&p, "def")) {
             if (!push(&p, &into->functions, &into->nfunctions, function(&p, module))) return false;
         } else if (is_word(&p, "import") || is_word(&p, "op_version_set")) { /* of files before PyTorch 1.4 */
             while (p.at->kind != T_NEWLINE) p.at++;

@@ -21,7 +21,9 @@ typedef struct tpi_program {
 tpi_program *tpi_program_load(const char *path, const void *memory, size_t bytes, tpi_item *module); /* load.c */
 bool tpi_program_bind(tpi_program *p); /* bind.c: finds what calls mean */
 void tpi_program_release(tpi_program *p);
-bool tpi_program_save(tpi_program *p, const tpi_item *module, const char *path); /* save.c */
+/* save.c; with other files: rows of uint8 */
+bool tpi_program_save(tpi_program *p, const tpi_item *module, const char *path, int64_t nextra,
+                      const char *const *names, tp_tensor *const *extra);
 
 /* A thread's way through a program. */
 typedef struct tpi_run {
@@ -60,10 +62,10 @@ typedef struct tpi_script_word {
     tpi_done (*run)(tpi_script_call *c);
 } tpi_script_word;
 const tpi_script_word *tpi_script_word_in(const tpi_script_word *words, size_t n, const char *name); /* bind.c */
-const tpi_script_word *tpi_script_number_word(const char *name);    /* words_number.c; NULL: there is none */
-const tpi_script_word *tpi_script_text_word(const char *name);      /* words_text.c */
-const tpi_script_word *tpi_script_container_word(const char *name); /* words_container.c */
-const tpi_script_word *tpi_script_tensor_word(const char *name);    /* words_tensor.c */
+const tpi_script_word *tpi_script_number_word(const char *name);    /* builtins_number.c; NULL: there is none */
+const tpi_script_word *tpi_script_text_word(const char *name);      /* builtins_text.c */
+const tpi_script_word *tpi_script_container_word(const char *name); /* builtins_container.c */
+const tpi_script_word *tpi_script_tensor_word(const char *name);    /* builtins_tensor.c */
 /* Those that stand behind the language's signs: -x, x[i] and a device by its text. */
 tpi_done tpi_script_neg(tpi_script_call *c);
 tpi_done tpi_script_getitem(tpi_script_call *c);
@@ -75,15 +77,15 @@ const tp_operator *const *tpi_script_operators(tpi_program *p, const char *name,
 bool tpi_script_operator(tpi_script_call *c, const tp_operator *const *overloads, bool inplace);
 
 /* ---- For words ---- */
-static inline tpi_done tpi_give(tpi_script_call *c, tpi_item v) {
+static inline tpi_done tpi_script_return(tpi_script_call *c, tpi_item v) {
     c->result = v;
     return v.kind == TP_IVALUE_NOTHING ? TPI_FAILED_WORD : TPI_DONE;
 }
 static inline tpi_done tpi_finished(tpi_script_call *c, bool fine) {
-    return fine ? tpi_give(c, tpi_item_none()) : TPI_FAILED_WORD;
+    return fine ? tpi_script_return(c, tpi_item_none()) : TPI_FAILED_WORD;
 }
 /* The argument at a place or of a name; NULL: not given. */
-const tpi_item *tpi_given_item(const tpi_script_call *c, int64_t place, const char *name);
+const tpi_item *tpi_script_argument(const tpi_script_call *c, int64_t position, const char *name);
 /* dtypes as PyTorch numbers them (c10::ScalarType) */
 tp_dtype tpi_dtype_of_number(int64_t number); /* TP_NO_DTYPE: one that there is not */
 int64_t tpi_number_of_dtype(tp_dtype dtype);

@@ -16,7 +16,7 @@ typedef struct saver {
     tpi_wire out;
     tp_storage **storages; /* that the pickle names, by number */
     void **objects;        /* objects and tensors that were written, by their number in the memo */
-    int64_t nstorages, storages_room, nobjects, objects_room;
+    int64_t nstorages, storages_capacity, nobjects, objects_capacity;
 } saver;
 
 static bool value(saver *s, const tpi_item *v, const tpi_type *t, int depth);
@@ -71,17 +71,17 @@ static void memo(saver *s, char code, int64_t number) {
     put(s, (const char *)bytes, 4);
 }
 
-static int64_t number_in(void *list, int64_t *n, int64_t *room, void *wanted, bool *new) {
+static int64_t number_in(void *list, int64_t *n, int64_t *capacity, void *wanted, bool *new) {
     void ***v = list;
     *new = false;
     for (int64_t i = 0; i < *n; i++)
         if ((*v)[i] == wanted) return i;
     *new = true;
-    if (*n == *room) {
-        void **larger = tpi_realloc(*v, (size_t)(*room ? 2 * *room : 64) * sizeof *larger);
+    if (*n == *capacity) {
+        void **larger = tpi_realloc(*v, (size_t)(*capacity ? 2 * *capacity : 64) * sizeof *larger);
         if (!larger) return -1;
         *v = larger;
-        *room = *room ? 2 * *room : 64;
+        *capacity = *capacity ? 2 * *capacity : 64;
     }
     (*v)[*n] = wanted;
     return (*n)++;
@@ -101,7 +101,7 @@ static bool was_written(saver *s, const void *what) {
 
 static bool is_written(saver *s, void *what) {
     bool new;
-    int64_t number = number_in(&s->objects, &s->nobjects, &s->objects_room, what, &new);
+    int64_t number = number_in(&s->objects, &s->nobjects, &s->objects_capacity, what, &new);
     if (number >= 0) memo(s, 'r', number);
     return number >= 0;
 }
@@ -142,7 +142,7 @@ static bool tensor(saver *s, tp_tensor *t) {
     bool new = false;
     if (!cls) return false;
     tp_storage *storage = tp_storage_of(t);
-    int64_t number = storage ? number_in(&s->storages, &s->nstorages, &s->storages_room, storage, &new) : -1;
+    int64_t number = storage ? number_in(&s->storages, &s->nstorages, &s->storages_capacity, storage, &new) : -1;
     if (storage && (number < 0 || !new)) tp_storage_release(storage);
     if (number < 0) return false;
     int n = snprintf(key, sizeof key, "%lld", (long long)number);
@@ -236,7 +236,7 @@ static bool state(saver *s, const tpi_item *v, int depth) {
         return fine;
     }
     put(s, "}(", 2);
-    for (int64_t i = 0; i < c->nplaces; i++) {
+    for (int64_t i = 0; i < c->nslots; i++) {
         const tpi_item *item = &v->as.box->items[i];
         if (item->kind == TP_IVALUE_NOTHING) continue;
         text(s, c->attributes[i].name, strlen(c->attributes[i].name));
@@ -338,11 +338,21 @@ static bool write_all(saver *s, tpi_zip_writer *w, const tpi_item *module) {
     return fine && add_pickle(s, w, "constants", &all) && add(w, "version", version, (size_t)n);
 }
 
-bool tpi_program_save(tpi_program *p, const tpi_item *module, const char *path) {
+static bool add_extra(tpi_zip_writer *w, const char *name, const tp_tensor *contents) {
+    char member[480];
+    if (snprintf(member, sizeof member, "extra/%s", name) >= (int)sizeof member)
+        return tpi_refuse(TP_ERR_VALUE, "an extra file has too long a name");
+    return add(w, member, tp_data(contents), (size_t)tp_numel(contents));
+}
+
+bool tpi_program_save(tpi_program *p, const tpi_item *module, const char *path, int64_t nextra,
+                      const char *const *names, tp_tensor *const *extra) {
     saver s = {.program = p, .run.program = p};
     tpi_zip_writer *w = tpi_zip_create(path, NULL, ALIGN);
     if (!w) return false;
-    if (write_all(&s, w, module)) return tpi_zip_commit(w);
+    bool fine = write_all(&s, w, module);
+    for (int64_t i = 0; fine && i < nextra; i++) fine = add_extra(w, names[i], extra[i]);
+    if (fine) return tpi_zip_commit(w);
     forget(&s);
     tpi_zip_abandon(w);
     return false;

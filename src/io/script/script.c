@@ -1,4 +1,5 @@
 /* The public functions on programs: handles around values, calls, modules as trees of attributes. */
+#include "tensor/same_device.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/memory.h"
@@ -113,13 +114,19 @@ tp_ivalue *tp_ivalue_dict(int64_t n, tp_ivalue *const *keys, tp_ivalue *const *v
     return handle(program_of(n, values), v);
 }
 
-tp_ivalue_kind tp_ivalue_kind_of(const tp_ivalue *v) { return v ? (tp_ivalue_kind)v->item.kind : TP_IVALUE_NOTHING; }
+tp_ivalue_kind tp_ivalue_kind_of(const tp_ivalue *v) {
+    if (TPI_ENDED(v, "a value")) return (tp_ivalue_kind){0};
+    return v ? (tp_ivalue_kind)v->item.kind : TP_IVALUE_NOTHING;
+}
 
 static bool has_items(const tp_ivalue *v) {
     return v->item.kind == TP_IVALUE_LIST || v->item.kind == TP_IVALUE_TUPLE || v->item.kind == TP_IVALUE_DICT;
 }
 
-int64_t tp_ivalue_count(const tp_ivalue *v) { return v && has_items(v) ? v->item.as.box->n : 0; }
+int64_t tp_ivalue_count(const tp_ivalue *v) {
+    if (TPI_ENDED(v, "a value")) return -1;
+    return v && has_items(v) ? v->item.as.box->n : 0;
+}
 
 static const tpi_item *item_at(const tp_ivalue *v, int64_t i, int of_pair, const char *function) {
     if (!tpi_given(v, function, "v", "a value")) return NULL;
@@ -167,6 +174,7 @@ tp_device tp_ivalue_device(const tp_ivalue *v) {
 }
 
 bool tp_ivalue_is(const tp_ivalue *a, const tp_ivalue *b) {
+    if (TPI_ENDED(a, "a value") || TPI_ENDED(b, "a value")) return false;
     if (!a || !b || a->item.kind != b->item.kind) return false;
     if (a->item.kind == TP_IVALUE_TENSOR) return a->item.as.tensor == b->item.as.tensor;
     return a->item.kind >= TP_IVALUE_LIST ? a->item.as.box == b->item.as.box : tpi_item_equal(&a->item, &b->item);
@@ -187,16 +195,19 @@ static const tpi_script_class *object_class(const tp_ivalue *v, const char *func
 }
 
 const char *tp_ivalue_class(const tp_ivalue *object) {
+    if (TPI_ENDED(object, "a value")) return NULL;
     const tpi_script_class *c = class_of(object);
     return c ? c->name : NULL;
 }
 
 bool tp_ivalue_is_module(const tp_ivalue *object) {
+    if (TPI_ENDED(object, "a value")) return false;
     const tpi_script_class *c = class_of(object);
     return c && c->kind == CLASS_MODULE;
 }
 
 int64_t tp_ivalue_attributes(const tp_ivalue *object) {
+    if (TPI_ENDED(object, "a value")) return -1;
     const tpi_script_class *c = class_of(object);
     return c ? c->nattributes : 0;
 }
@@ -210,6 +221,7 @@ const char *tp_ivalue_attribute(const tp_ivalue *object, int64_t i) {
 }
 
 tp_attribute_kind tp_ivalue_attribute_kind(const tp_ivalue *object, int64_t i) {
+    if (TPI_ENDED(object, "a value")) return (tp_attribute_kind){0};
     const tpi_script_class *c = class_of(object);
     return c && i >= 0 && i < c->nattributes ? (tp_attribute_kind)c->attributes[i].kind : TP_ATTRIBUTE_PLAIN;
 }
@@ -225,7 +237,7 @@ bool tp_ivalue_set(tp_ivalue *object, const char *name, const tp_ivalue *value) 
     const tpi_script_class *c = object_class(object, __func__);
     if (!c || !TPI_GIVEN(name, "a text") || !TPI_GIVEN(value, "a value")) return false;
     int64_t at = tpi_names_find(&c->attribute_numbers, name);
-    if (object->item.kind != TP_IVALUE_OBJECT || at < 0 || at >= c->nplaces)
+    if (object->item.kind != TP_IVALUE_OBJECT || at < 0 || at >= c->nslots)
         return tpi_refuse(TP_ERR_VALUE, "'%s' object has no attribute '%s' that can be set", c->name, name);
     tpi_item v = tpi_script_convert(c->program, c->attributes[at].type, &value->item);
     if (!v.kind)
@@ -236,6 +248,7 @@ bool tp_ivalue_set(tp_ivalue *object, const char *name, const tp_ivalue *value) 
 }
 
 int64_t tp_ivalue_methods(const tp_ivalue *object) {
+    if (TPI_ENDED(object, "a value")) return -1;
     const tpi_script_class *c = class_of(object);
     return c ? c->nmethods : 0;
 }
@@ -367,13 +380,43 @@ tp_tensor *tp_script_forward(tp_ivalue *module, tp_tensors inputs) {
     return tpi_to_scope(t);
 }
 
+bool tp_script_save_with(tp_ivalue *module, const char *path, int64_t n, const char *const *names,
+                         tp_tensor *const *contents) {
+    TPI_STOP_ON_ERROR(false);
+    if (!object_class(module, __func__) || !TPI_GIVEN(path, "a path") || !TPI_LIST_GIVEN(names, n) ||
+        !TPI_LIST_GIVEN(contents, n))
+        return false;
+    for (int64_t i = 0; i < n; i++) {
+        const tp_tensor *t = contents[i];
+        if (!TPI_GIVEN(t, "a tensor") || !tpi_is_tensor(t, "contents") || !names[i]) return false;
+        if (t->dtype != TP_UINT8 || !tp_is_contiguous(t) || tp_device_of(t).type != TP_CPU)
+            return tpi_refuse(TP_ERR_VALUE, "tp_script_save_with: argument 'contents': expected bytes as uint8");
+    }
+    int64_t scopes = tp_scopes_aside();
+    bool fine = tpi_program_save(module->program, &module->item, path, n, names, contents);
+    tp_scopes_back(scopes);
+    return fine;
+}
+
 bool tp_script_save(tp_ivalue *module, const char *path) {
     TPI_STOP_ON_ERROR(false);
     if (!object_class(module, __func__) || !TPI_GIVEN(path, "a path")) return false;
-    int64_t scopes = tp_scopes_aside();
-    bool fine = tpi_program_save(module->program, &module->item, path);
-    tp_scopes_back(scopes);
-    return fine;
+    return tp_script_save_with(module, path, 0, NULL, NULL);
+}
+
+tp_tensor *tp_script_extra(const char *path, const void *data, int64_t bytes, const char *name) {
+    TPI_STOP_ON_ERROR(NULL);
+    if (!TPI_GIVEN(name, "a text") || (!data && !TPI_GIVEN(path, "a path"))) return NULL;
+    const tp_file_options options = {.size = (int64_t)sizeof options, .memory = data, .memory_bytes = bytes};
+    tp_file *f = tpi_open_script(path, &options, "data");
+    const tpi_zip_member *m = f ? tpi_pt_member(f, "extra/", name) : NULL;
+    tp_tensor *t = m ? tpi_empty(TP_INTS((int64_t)m->bytes), TP_UINT8, (tp_device){TP_CPU, 0}) : NULL;
+    if (t && !tpi_file_read_member(f, m, t->data)) {
+        tp_release(t);
+        t = NULL;
+    }
+    tp_close_file(f);
+    return tpi_to_scope(t);
 }
 
 /* ---- Whole modules ---- */
@@ -381,7 +424,7 @@ bool tp_script_save(tp_ivalue *module, const char *path) {
 static bool set_training(tpi_item *v, void *context) {
     const tpi_script_class *c = v->kind == TP_IVALUE_OBJECT ? v->as.box->cls : NULL;
     int64_t at = c && c->kind == CLASS_MODULE ? tpi_names_find(&c->attribute_numbers, "training") : -1;
-    if (at >= 0 && at < c->nplaces) tpi_item_set(&v->as.box->items[at], tpi_item_bool(*(const bool *)context));
+    if (at >= 0 && at < c->nslots) tpi_item_set(&v->as.box->items[at], tpi_item_bool(*(const bool *)context));
     return true;
 }
 
@@ -394,7 +437,7 @@ static bool move(tpi_item *v, void *context) {
     tp_device to = *(const tp_device *)context;
     if (v->kind != TP_IVALUE_TENSOR || !v->as.tensor) return true;
     tp_device now = tp_device_of(v->as.tensor);
-    if (now.type == to.type && now.index == to.index) return true;
+    if (tpi_same_device(now, to)) return true;
     tp_tensor *plain = tp_detach(v->as.tensor), *moved = plain ? tpo_to_device(plain, to) : NULL;
     bool fine = moved && tp_set_data(v->as.tensor, moved);
     tp_release(plain);

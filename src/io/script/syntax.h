@@ -11,7 +11,7 @@
 typedef struct tpi_names {
     const char **names;
     int64_t *numbers;
-    int64_t n, room; /* room is a power of two */
+    int64_t n, capacity; /* capacity is a power of two */
 } tpi_names;
 int64_t tpi_names_find(const tpi_names *names, const char *name); /* -1: not there */
 bool tpi_names_put(tpi_names *names, tpi_arena *arena, const char *name, int64_t number);
@@ -143,7 +143,7 @@ typedef struct tpi_script_class {
     uint8_t kind;
     int64_t nattributes, nmethods;
     tpi_attribute *attributes; /* those with a place in objects first */
-    int64_t nplaces;
+    int64_t nslots;
     tpi_script_function **methods;
     tpi_names attribute_numbers, method_numbers;
     const char *const *forward_hooks, *const *forward_pre_hooks; /* methods that a call of forward goes through */

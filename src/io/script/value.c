@@ -54,7 +54,7 @@ tpi_item tpi_item_box(tpi_heap *heap, tp_ivalue_kind kind, int64_t n) {
         return tpi_item_nothing();
     }
     if (n) memset(b->items, 0, (size_t)n * sizeof *b->items);
-    b->n = b->room = n;
+    b->n = b->capacity = n;
     if (heap) enter(heap, b);
     return (tpi_item){.kind = kind, .as.box = b};
 }
@@ -104,7 +104,7 @@ void tpi_heap_clear(tpi_heap *heap) {
         b->cls = NULL;
         int64_t n = b->index ? 2 * b->n : b->n;
         b->n = 0;
-        if (b->index) memset(b->index, -1, 2 * (size_t)b->room * sizeof *b->index);
+        if (b->index) memset(b->index, -1, 2 * (size_t)b->capacity * sizeof *b->index);
         for (int64_t i = 0; i < n; i++) tpi_item_release(b->items[i]);
         tpi_item_release(held);
     }
@@ -113,12 +113,12 @@ void tpi_heap_clear(tpi_heap *heap) {
 /* ---- Lists ---- */
 
 static bool grow(tpi_box *list) {
-    if (list->n < list->room) return true;
-    int64_t room = list->room ? 2 * list->room : 4;
-    tpi_item *larger = tpi_realloc(list->items, (size_t)room * sizeof *larger);
+    if (list->n < list->capacity) return true;
+    int64_t capacity = list->capacity ? 2 * list->capacity : 4;
+    tpi_item *larger = tpi_realloc(list->items, (size_t)capacity * sizeof *larger);
     if (!larger) return false;
     list->items = larger;
-    list->room = room;
+    list->capacity = capacity;
     return true;
 }
 
@@ -135,7 +135,7 @@ bool tpi_list_insert(tpi_box *list, int64_t at, tpi_item v) {
 
 bool tpi_list_append(tpi_box *list, tpi_item v) { return tpi_list_insert(list, list->n, v); }
 
-tpi_item tpi_list_take(tpi_box *list, int64_t at) {
+tpi_item tpi_list_remove(tpi_box *list, int64_t at) {
     tpi_item v = list->items[at];
     list->n--;
     memmove(list->items + at, list->items + at + 1, (size_t)(list->n - at) * sizeof v);
@@ -168,25 +168,25 @@ static bool same_key(const tpi_item *a, const tpi_item *b) {
     return tpi_item_equal(a, b);
 }
 
-static int64_t place_of(const tpi_box *d, const tpi_item *key) {
-    int64_t mask = 2 * d->room - 1, i = (int64_t)((hash_of(key) >> 7) & (uint64_t)mask);
+static int64_t slot_of(const tpi_box *d, const tpi_item *key) {
+    int64_t mask = 2 * d->capacity - 1, i = (int64_t)((hash_of(key) >> 7) & (uint64_t)mask);
     while (d->index[i] >= 0 && !same_key(&d->items[2 * d->index[i]], key)) i = (i + 1) & mask;
     return i;
 }
 
-int64_t tpi_dict_find(const tpi_box *d, const tpi_item *key) { return d->index ? d->index[place_of(d, key)] : -1; }
+int64_t tpi_dict_find(const tpi_box *d, const tpi_item *key) { return d->index ? d->index[slot_of(d, key)] : -1; }
 
-static bool make_index(tpi_box *d, int64_t room) {
-    tpi_item *items = tpi_realloc(d->items, (size_t)(2 * room) * sizeof *items);
+static bool make_index(tpi_box *d, int64_t capacity) {
+    tpi_item *items = tpi_realloc(d->items, (size_t)(2 * capacity) * sizeof *items);
     if (!items) return false;
     d->items = items;
-    int64_t *index = tpi_malloc((size_t)(2 * room) * sizeof *index);
+    int64_t *index = tpi_malloc((size_t)(2 * capacity) * sizeof *index);
     if (!index) return false;
     tpi_mfree(d->index);
     d->index = index;
-    d->room = room;
-    memset(index, -1, (size_t)(2 * room) * sizeof *index);
-    for (int64_t i = 0; i < d->n; i++) index[place_of(d, &items[2 * i])] = i;
+    d->capacity = capacity;
+    memset(index, -1, (size_t)(2 * capacity) * sizeof *index);
+    for (int64_t i = 0; i < d->n; i++) index[slot_of(d, &items[2 * i])] = i;
     return true;
 }
 
@@ -195,7 +195,7 @@ bool tpi_dict_put(tpi_box *d, tpi_item key, tpi_item v) {
     if (fine && !tpi_item_can_be_key(&key))
         fine = tpi_refuse(TP_ERR_TYPE, "a dict's key: expected a text or a number, got %s", tpi_item_kind_name(&key));
     int64_t at = fine ? tpi_dict_find(d, &key) : -1;
-    fine = fine && (at >= 0 || d->n < d->room || make_index(d, d->room ? 2 * d->room : 4));
+    fine = fine && (at >= 0 || d->n < d->capacity || make_index(d, d->capacity ? 2 * d->capacity : 4));
     if (!fine) {
         tpi_item_release(key);
         tpi_item_release(v);
@@ -206,7 +206,7 @@ bool tpi_dict_put(tpi_box *d, tpi_item key, tpi_item v) {
         tpi_item_set(&d->items[2 * at + 1], v);
         return true;
     }
-    d->index[place_of(d, &key)] = d->n;
+    d->index[slot_of(d, &key)] = d->n;
     d->items[2 * d->n] = key;
     d->items[2 * d->n + 1] = v;
     d->n++;
@@ -217,8 +217,8 @@ bool tpi_dict_remove(tpi_box *d, int64_t pair) {
     tpi_item key = d->items[2 * pair], v = d->items[2 * pair + 1];
     d->n--;
     memmove(d->items + 2 * pair, d->items + 2 * pair + 2, (size_t)(2 * (d->n - pair)) * sizeof key);
-    memset(d->index, -1, (size_t)(2 * d->room) * sizeof *d->index);
-    for (int64_t i = 0; i < d->n; i++) d->index[place_of(d, &d->items[2 * i])] = i;
+    memset(d->index, -1, (size_t)(2 * d->capacity) * sizeof *d->index);
+    for (int64_t i = 0; i < d->n; i++) d->index[slot_of(d, &d->items[2 * i])] = i;
     tpi_item_release(key);
     tpi_item_release(v);
     return true;
@@ -269,9 +269,9 @@ const char *tpi_item_kind_name(const tpi_item *v) {
     return names[v->kind];
 }
 
-int64_t tpi_place(int64_t index, int64_t n) {
-    int64_t place = index < 0 ? index + n : index;
-    if (place >= 0 && place < n) return place;
+int64_t tpi_script_position(int64_t index, int64_t n) {
+    int64_t position = index < 0 ? index + n : index;
+    if (position >= 0 && position < n) return position;
     tpi_fail(TP_ERR_INDEX, "list index out of range: %lld of %lld items", (long long)index, (long long)n);
     return -1;
 }

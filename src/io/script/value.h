@@ -30,9 +30,9 @@ struct tpi_script_class;
 struct tpi_box {
     _Atomic int64_t refs;
     int64_t n; /* items, pairs, bytes of a text, attributes */
-    int64_t room;
+    int64_t capacity;
     tpi_item *items;                    /* of a dict: keys and values in turn */
-    int64_t *index;                     /* of a dict: 2 * room places by hash; -1: free */
+    int64_t *index;                     /* of a dict: 2 * capacity slots by hash; -1: free */
     const struct tpi_script_class *cls; /* of an object or a named tuple; NULL: its program is gone, or it is none */
     tpi_heap *heap;                     /* NULL: in no list */
     tpi_box *before, *after;
@@ -58,9 +58,9 @@ tpi_item tpi_item_box(tpi_heap *heap, tp_ivalue_kind kind, int64_t n);
 tpi_item tpi_item_retain(tpi_item v); /* the same value, one more reference */
 void tpi_item_release(tpi_item v);
 /* Puts a value, which it takes over, in the place of another. */
-static inline void tpi_item_set(tpi_item *place, tpi_item v) {
-    tpi_item old = *place;
-    *place = v;
+static inline void tpi_item_set(tpi_item *slot, tpi_item v) {
+    tpi_item old = *slot;
+    *slot = v;
     tpi_item_release(old);
 }
 void tpi_heap_clear(tpi_heap *heap); /* empties every box that is left in it and lets it go */
@@ -68,7 +68,7 @@ void tpi_heap_clear(tpi_heap *heap); /* empties every box that is left in it and
 /* ---- Lists and dicts ---- The value is taken over, also on failure. */
 bool tpi_list_append(tpi_box *list, tpi_item v);
 bool tpi_list_insert(tpi_box *list, int64_t at, tpi_item v);
-tpi_item tpi_list_take(tpi_box *list, int64_t at);               /* out of it */
+tpi_item tpi_list_remove(tpi_box *list, int64_t at);             /* out of it */
 int64_t tpi_dict_find(const tpi_box *dict, const tpi_item *key); /* the pair's number; -1: none */
 bool tpi_dict_put(tpi_box *dict, tpi_item key, tpi_item v);
 bool tpi_dict_remove(tpi_box *dict, int64_t pair);
@@ -85,5 +85,5 @@ bool tpi_item_equal(const tpi_item *a, const tpi_item *b); /* of everything but 
 const char *tpi_item_kind_name(const tpi_item *v);         /* "a tensor", for messages */
 
 /* A place in a list from Python's index, or -1 and an error. */
-int64_t tpi_place(int64_t index, int64_t n);
+int64_t tpi_script_position(int64_t index, int64_t n);
 #endif

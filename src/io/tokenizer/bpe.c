@@ -27,52 +27,53 @@ static uint64_t hash_of(const char *text, size_t n) {
     for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)text[i]) * 0x100000001b3u;
     return mixed(h);
 }
-static struct entry *word_place(struct entry *words, size_t room, const char *text, size_t n) {
-    size_t at = hash_of(text, n) & (room - 1);
-    while (words[at].text && (words[at].bytes != n || memcmp(words[at].text, text, n) != 0)) at = (at + 1) & (room - 1);
+static struct entry *word_slot(struct entry *words, size_t capacity, const char *text, size_t n) {
+    size_t at = hash_of(text, n) & (capacity - 1);
+    while (words[at].text && (words[at].bytes != n || memcmp(words[at].text, text, n) != 0))
+        at = (at + 1) & (capacity - 1);
     return &words[at];
 }
-static struct merge *merge_place(struct merge *merges, size_t room, int32_t left, int32_t right) {
-    size_t at = mixed((uint64_t)(uint32_t)left << 32 | (uint32_t)right) & (room - 1);
-    while (merges[at].id >= 0 && (merges[at].left != left || merges[at].right != right)) at = (at + 1) & (room - 1);
+static struct merge *merge_slot(struct merge *merges, size_t capacity, int32_t left, int32_t right) {
+    size_t at = mixed((uint64_t)(uint32_t)left << 32 | (uint32_t)right) & (capacity - 1);
+    while (merges[at].id >= 0 && (merges[at].left != left || merges[at].right != right)) at = (at + 1) & (capacity - 1);
     return &merges[at];
 }
 
 static bool words_grow(tpi_bpe *b) {
-    size_t room = b->words_room ? 2 * b->words_room : 1024;
-    struct entry *words = tpi_malloc(room * sizeof *words);
+    size_t capacity = b->words_capacity ? 2 * b->words_capacity : 1024;
+    struct entry *words = tpi_malloc(capacity * sizeof *words);
     if (!words) return false;
-    memset(words, 0, room * sizeof *words);
-    for (size_t i = 0; i < b->words_room; i++)
-        if (b->words[i].text) *word_place(words, room, b->words[i].text, b->words[i].bytes) = b->words[i];
+    memset(words, 0, capacity * sizeof *words);
+    for (size_t i = 0; i < b->words_capacity; i++)
+        if (b->words[i].text) *word_slot(words, capacity, b->words[i].text, b->words[i].bytes) = b->words[i];
     tpi_mfree(b->words);
     b->words = words;
-    b->words_room = room;
+    b->words_capacity = capacity;
     return true;
 }
 static bool merges_grow(tpi_bpe *b) {
-    size_t room = b->merges_room ? 2 * b->merges_room : 1024;
-    struct merge *merges = tpi_malloc(room * sizeof *merges);
+    size_t capacity = b->merges_capacity ? 2 * b->merges_capacity : 1024;
+    struct merge *merges = tpi_malloc(capacity * sizeof *merges);
     if (!merges) return false;
-    for (size_t i = 0; i < room; i++) merges[i].id = -1;
-    for (size_t i = 0; i < b->merges_room; i++) {
+    for (size_t i = 0; i < capacity; i++) merges[i].id = -1;
+    for (size_t i = 0; i < b->merges_capacity; i++) {
         const struct merge *m = &b->merges[i];
-        if (m->id >= 0) *merge_place(merges, room, m->left, m->right) = *m;
+        if (m->id >= 0) *merge_slot(merges, capacity, m->left, m->right) = *m;
     }
     tpi_mfree(b->merges);
     b->merges = merges;
-    b->merges_room = room;
+    b->merges_capacity = capacity;
     return true;
 }
 
 static bool tokens_grow(tpi_bpe *b, int32_t id) {
-    if (id < b->tokens_room) return true;
-    int32_t room = 2 * id > 1024 ? 2 * id : 1024;
-    const char **tokens = tpi_realloc(b->tokens, (size_t)room * sizeof *tokens);
+    if (id < b->tokens_capacity) return true;
+    int32_t capacity = 2 * id > 1024 ? 2 * id : 1024;
+    const char **tokens = tpi_realloc(b->tokens, (size_t)capacity * sizeof *tokens);
     if (!tokens) return false;
-    memset(tokens + b->tokens_room, 0, (size_t)(room - b->tokens_room) * sizeof *tokens);
+    memset(tokens + b->tokens_capacity, 0, (size_t)(capacity - b->tokens_capacity) * sizeof *tokens);
     b->tokens = tokens;
-    b->tokens_room = room;
+    b->tokens_capacity = capacity;
     return true;
 }
 
@@ -83,8 +84,8 @@ void tpi_bpe_free(tpi_bpe *b) {
 }
 
 int32_t tpi_bpe_find(const tpi_bpe *b, const char *token, size_t bytes) {
-    if (!b->words_room) return -1;
-    const struct entry *at = word_place(b->words, b->words_room, token, bytes);
+    if (!b->words_capacity) return -1;
+    const struct entry *at = word_slot(b->words, b->words_capacity, token, bytes);
     return at->text ? at->id : -1;
 }
 
@@ -92,9 +93,9 @@ bool tpi_bpe_add(tpi_bpe *b, const char *token, int64_t id) {
     if (id < 0 || id >= TPI_MOST_TOKENS)
         return tpi_refuse(TP_ERR_IO, "the vocabulary gives the token '%.40s' the id %lld, not one of 0 to %d", token,
                           (long long)id, TPI_MOST_TOKENS - 1);
-    if ((2 * (b->nwords + 1) > b->words_room && !words_grow(b)) || !tokens_grow(b, (int32_t)id)) return false;
+    if ((2 * (b->nwords + 1) > b->words_capacity && !words_grow(b)) || !tokens_grow(b, (int32_t)id)) return false;
     size_t n = strlen(token);
-    struct entry *at = word_place(b->words, b->words_room, token, n);
+    struct entry *at = word_slot(b->words, b->words_capacity, token, n);
     b->nwords += !at->text;
     *at = (struct entry){token, (uint32_t)n, (int32_t)id};
     b->tokens[id] = token;
@@ -104,7 +105,7 @@ bool tpi_bpe_add(tpi_bpe *b, const char *token, int64_t id) {
 
 bool tpi_bpe_add_merge(tpi_bpe *b, const char *left, size_t left_bytes, const char *right, size_t right_bytes,
                        const char *path) {
-    if (2 * (b->nmerges + 1) > b->merges_room && !merges_grow(b)) return false;
+    if (2 * (b->nmerges + 1) > b->merges_capacity && !merges_grow(b)) return false;
     char *both = tpi_malloc(left_bytes + right_bytes + 1);
     if (!both) return false;
     memcpy(both, left, left_bytes);
@@ -118,7 +119,7 @@ bool tpi_bpe_add_merge(tpi_bpe *b, const char *left, size_t left_bytes, const ch
         return tpi_refuse(TP_ERR_IO, "'%s': its merge %zu, of '%.*s' and '%.*s', has a token that the vocabulary lacks",
                           path, b->nmerges + 1, (int)(left_bytes < 40 ? left_bytes : 40), left,
                           (int)(right_bytes < 40 ? right_bytes : 40), right);
-    *merge_place(b->merges, b->merges_room, made.left, made.right) = made;
+    *merge_slot(b->merges, b->merges_capacity, made.left, made.right) = made;
     b->nmerges++; /* also of one that comes twice: ranks count lines */
     return true;
 }
@@ -183,12 +184,12 @@ void tpi_bpe_settle(tpi_bpe *b) {
 /* ---- A word ---- */
 
 bool tpi_ids_add(tpi_ids *ids, int64_t id) {
-    if (ids->n == ids->room) {
-        int64_t room = ids->room ? 2 * ids->room : 64;
-        int64_t *v = tpi_realloc(ids->v, (size_t)room * sizeof *v);
+    if (ids->n == ids->capacity) {
+        int64_t capacity = ids->capacity ? 2 * ids->capacity : 64;
+        int64_t *v = tpi_realloc(ids->v, (size_t)capacity * sizeof *v);
         if (!v) return false;
         ids->v = v;
-        ids->room = room;
+        ids->capacity = capacity;
     }
     ids->v[ids->n++] = id;
     return true;
@@ -215,7 +216,7 @@ static void heap_put(heap *h, pair p) {
     h->v[at] = p;
 }
 
-static pair heap_take(heap *h) {
+static pair heap_pop(heap *h) {
     h->n--;
     pair first = h->v[0], last = h->v[h->n];
     int64_t at = 0;
@@ -232,16 +233,16 @@ static pair heap_take(heap *h) {
 }
 
 static void consider(const tpi_bpe *b, heap *h, const part *parts, int64_t left) {
-    if (left < 0 || parts[left].next < 0 || !b->merges_room) return;
+    if (left < 0 || parts[left].next < 0 || !b->merges_capacity) return;
     int32_t x = parts[left].id, y = parts[parts[left].next].id;
-    const struct merge *m = merge_place(b->merges, b->merges_room, x, y);
+    const struct merge *m = merge_slot(b->merges, b->merges_capacity, x, y);
     if (m->id >= 0) heap_put(h, (pair){.rank = m->rank, .left = x, .right = y, .id = m->id, .at = left});
 }
 
 static void merge_all(const tpi_bpe *b, heap *h, part *parts, int64_t n) {
     for (int64_t i = 0; i + 1 < n; i++) consider(b, h, parts, i);
     while (h->n) {
-        pair p = heap_take(h);
+        pair p = heap_pop(h);
         part *left = &parts[p.at];
         if (left->id != p.left || left->next < 0 || parts[left->next].id != p.right) continue;
         part *right = &parts[left->next];

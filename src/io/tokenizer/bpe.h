@@ -7,11 +7,11 @@ enum { TPI_MOST_TOKENS = 1 << 24 };
 
 typedef struct tpi_bpe {
     struct entry *words; /* by text */
-    size_t words_room, nwords;
+    size_t words_capacity, nwords;
     struct merge *merges; /* by the two ids */
-    size_t merges_room, nmerges;
+    size_t merges_capacity, nmerges;
     const char **tokens; /* by id; NULL: none has it. The texts are the arena's */
-    int32_t ntokens, tokens_room;
+    int32_t ntokens, tokens_capacity;
     int32_t bytes[256]; /* the token of each byte; -1: none */
     int32_t unknown;    /* the token in the place of those; -1: they are left out */
     bool whole_words;   /* a word that is a token is that token, whatever the merges say */
@@ -19,7 +19,7 @@ typedef struct tpi_bpe {
 
 /* A growing list of ids. */
 typedef struct tpi_ids {
-    int64_t *v, n, room;
+    int64_t *v, n, capacity;
 } tpi_ids;
 bool tpi_ids_add(tpi_ids *ids, int64_t id);
 

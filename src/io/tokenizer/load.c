@@ -63,7 +63,7 @@ static const char *kept(tp_tokenizer *t, const tp_saved *text) {
     return tpi_arena_text(&t->arena, text->as.text, (size_t)text->n);
 }
 
-static bool take_vocabulary(tp_tokenizer *t, const tp_saved *vocab, const char *path) {
+static bool read_vocabulary(tp_tokenizer *t, const tp_saved *vocab, const char *path) {
     if (!vocab || vocab->kind != TP_SAVED_DICT) return refuse(path, "expected a dict of tokens and ids");
     for (int64_t i = 0; i < vocab->n; i++) {
         const tp_saved *token = vocab->as.items.v[2 * i], *id = vocab->as.items.v[2 * i + 1];
@@ -75,7 +75,7 @@ static bool take_vocabulary(tp_tokenizer *t, const tp_saved *vocab, const char *
     return true;
 }
 
-static bool take_merge_line(tp_tokenizer *t, const char *line, size_t n, const char *path) {
+static bool read_merge_line(tp_tokenizer *t, const char *line, size_t n, const char *path) {
     const char *space = memchr(line, ' ', n);
     if (!space || memchr(space + 1, ' ', n - (size_t)(space + 1 - line)))
         return refuse(path, "a merge is not two tokens with a space between");
@@ -83,13 +83,13 @@ static bool take_merge_line(tp_tokenizer *t, const char *line, size_t n, const c
     return tpi_bpe_add_merge(&t->bpe, line, left, space + 1, n - left - 1, path);
 }
 
-static bool take_merges(tp_tokenizer *t, const tp_saved *merges, const char *path) {
+static bool read_merges(tp_tokenizer *t, const tp_saved *merges, const char *path) {
     if (!merges || merges->kind != TP_SAVED_LIST) return refuse(path, "expected a list of merges");
     for (int64_t i = 0; i < merges->n; i++) {
         const tp_saved *m = merges->as.items.v[i];
         bool ok = false;
         if (m->kind == TP_SAVED_TEXT) {
-            ok = take_merge_line(t, m->as.text, (size_t)m->n, path);
+            ok = read_merge_line(t, m->as.text, (size_t)m->n, path);
         } else if (items_in(m) == 2 && text_in(m->as.items.v[0]) && text_in(m->as.items.v[1])) {
             const tp_saved *left = m->as.items.v[0], *right = m->as.items.v[1];
             ok = tpi_bpe_add_merge(&t->bpe, left->as.text, (size_t)left->n, right->as.text, (size_t)right->n, path);
@@ -101,7 +101,7 @@ static bool take_merges(tp_tokenizer *t, const tp_saved *merges, const char *pat
     return true;
 }
 
-static bool take_model(tp_tokenizer *t, const tp_saved *model, const char *path) {
+static bool read_model(tp_tokenizer *t, const tp_saved *model, const char *path) {
     const tp_saved *type = tpi_json_get(model, "type");
     if (!tpi_is_text(type, "BPE") && (type || !tpi_json_get(model, "merges"))) return lacks(path, "model", type);
     if (is_true(tpi_json_get(model, "byte_fallback"), false))
@@ -113,10 +113,10 @@ static bool take_model(tp_tokenizer *t, const tp_saved *model, const char *path)
     }
     if (is_there(tpi_json_get(model, "dropout"))) return refuse(path, "it drops merges at random");
     t->bpe.whole_words = is_true(tpi_json_get(model, "ignore_merges"), false);
-    if (!take_vocabulary(t, tpi_json_get(model, "vocab"), path)) return false;
+    if (!read_vocabulary(t, tpi_json_get(model, "vocab"), path)) return false;
     const tp_saved *unknown = tpi_json_get(model, "unk_token");
     if (text_in(unknown)) t->bpe.unknown = tpi_bpe_find(&t->bpe, unknown->as.text, (size_t)unknown->n);
-    return take_merges(t, tpi_json_get(model, "merges"), path);
+    return read_merges(t, tpi_json_get(model, "merges"), path);
 }
 
 /* ---- Tokens that are looked for first ---- */
@@ -127,7 +127,7 @@ static int longer_first(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static bool take_added(tp_tokenizer *t, const tp_saved *list, const char *path) {
+static bool read_added(tp_tokenizer *t, const tp_saved *list, const char *path) {
     int64_t n = items_in(list);
     t->added = tpi_malloc((size_t)(n + 1) * sizeof *t->added);
     if (!t->added) return false;
@@ -162,7 +162,7 @@ static bool add_stage(tp_tokenizer *t, const char *pattern, bool prefix_space, c
     return true;
 }
 
-static bool take_cut(tp_tokenizer *t, const tp_saved *cut, const char *path) {
+static bool read_cut(tp_tokenizer *t, const tp_saved *cut, const char *path) {
     const tp_saved *type = tpi_json_get(cut, "type");
     if (tpi_is_text(type, "ByteLevel")) {
         bool by_words = is_true(tpi_json_get(cut, "use_regex"), true);
@@ -176,17 +176,17 @@ static bool take_cut(tp_tokenizer *t, const tp_saved *cut, const char *path) {
     return add_stage(t, pattern, false, path);
 }
 
-static bool take_cuts(tp_tokenizer *t, const tp_saved *cuts, const char *path) {
+static bool read_cuts(tp_tokenizer *t, const tp_saved *cuts, const char *path) {
     bool by_bytes = false;
     if (tpi_is_text(tpi_json_get(cuts, "type"), "Sequence")) {
         const tp_saved *list = tpi_json_get(cuts, "pretokenizers");
         for (int64_t i = 0; i < items_in(list); i++) {
             if (by_bytes) return refuse(path, "it cuts words after they became bytes");
-            if (!take_cut(t, list->as.items.v[i], path)) return false;
+            if (!read_cut(t, list->as.items.v[i], path)) return false;
             by_bytes = tpi_is_text(tpi_json_get(list->as.items.v[i], "type"), "ByteLevel");
         }
     } else {
-        if (!take_cut(t, cuts, path)) return false;
+        if (!read_cut(t, cuts, path)) return false;
         by_bytes = tpi_is_text(tpi_json_get(cuts, "type"), "ByteLevel");
     }
     return by_bytes || refuse(path, "its tokens are not of bytes (it has no pre-tokenizer ByteLevel)");
@@ -203,7 +203,7 @@ static bool put_around(tp_tokenizer *t, bool behind, const tp_saved *id, const c
     return true;
 }
 
-static bool take_template(tp_tokenizer *t, const tp_saved *template, const char *path) {
+static bool read_template(tp_tokenizer *t, const tp_saved *template, const char *path) {
     const tp_saved *list = tpi_json_get(template, "single"), *known = tpi_json_get(template, "special_tokens");
     bool behind = false;
     for (int64_t i = 0; i < items_in(list); i++) {
@@ -221,10 +221,10 @@ static bool take_template(tp_tokenizer *t, const tp_saved *template, const char 
     return true;
 }
 
-static bool take_around(tp_tokenizer *t, const tp_saved *processor, const char *path) {
+static bool read_around(tp_tokenizer *t, const tp_saved *processor, const char *path) {
     const tp_saved *type = tpi_json_get(processor, "type");
     if (tpi_is_text(type, "ByteLevel")) return true;
-    if (tpi_is_text(type, "TemplateProcessing")) return take_template(t, processor, path);
+    if (tpi_is_text(type, "TemplateProcessing")) return read_template(t, processor, path);
     if (tpi_is_text(type, "RobertaProcessing") || tpi_is_text(type, "BertProcessing")) {
         const tp_saved *first = tpi_json_get(processor, "cls"), *last = tpi_json_get(processor, "sep");
         if (items_in(first) != 2 || items_in(last) != 2) return refuse(path, "a token around texts has no ids");
@@ -235,24 +235,24 @@ static bool take_around(tp_tokenizer *t, const tp_saved *processor, const char *
     for (int64_t i = 0; i < items_in(list); i++) {
         const tp_saved *one = list->as.items.v[i];
         bool nested = tpi_is_text(tpi_json_get(one, "type"), "Sequence");
-        if (nested || !take_around(t, one, path)) return nested ? refuse(path, "sequences within sequences") : false;
+        if (nested || !read_around(t, one, path)) return nested ? refuse(path, "sequences within sequences") : false;
     }
     return true;
 }
 
 /* ---- The two kinds of files ---- */
 
-static bool take_all(tp_tokenizer *t, const tp_saved *root, const char *path) {
+static bool read_all(tp_tokenizer *t, const tp_saved *root, const char *path) {
     const tp_saved *normalizer = tpi_json_get(root, "normalizer"), *decoder = tpi_json_get(root, "decoder");
     const tp_saved *processor = tpi_json_get(root, "post_processor"), *type = tpi_json_get(normalizer, "type");
     if (!tpi_json_get(root, "model")) return refuse(path, "it has no model");
     if (is_there(normalizer)) return lacks(path, "normalizer", type);
     if (is_there(decoder) && !tpi_is_text(tpi_json_get(decoder, "type"), "ByteLevel"))
         return lacks(path, "decoder", tpi_json_get(decoder, "type"));
-    return take_model(t, tpi_json_get(root, "model"), path) &&
-           take_added(t, tpi_json_get(root, "added_tokens"), path) &&
-           take_cuts(t, tpi_json_get(root, "pre_tokenizer"), path) &&
-           (!is_there(processor) || take_around(t, processor, path));
+    return read_model(t, tpi_json_get(root, "model"), path) &&
+           read_added(t, tpi_json_get(root, "added_tokens"), path) &&
+           read_cuts(t, tpi_json_get(root, "pre_tokenizer"), path) &&
+           (!is_there(processor) || read_around(t, processor, path));
 }
 
 tp_tokenizer *tp_tokenizer_load(const char *path) {
@@ -260,21 +260,21 @@ tp_tokenizer *tp_tokenizer_load(const char *path) {
     tpi_arena tree = {0};
     tp_tokenizer *t = tokenizer_new();
     const tp_saved *root = t ? read_json(&tree, path) : NULL;
-    bool ok = root && take_all(t, root, path);
+    bool ok = root && read_all(t, root, path);
     tpi_arena_free(&tree);
     if (ok) return t;
     tp_tokenizer_free(t);
     return NULL;
 }
 
-static bool take_merge_lines(tp_tokenizer *t, const char *text, size_t n, const char *path) {
+static bool read_merge_lines(tp_tokenizer *t, const char *text, size_t n, const char *path) {
     const char *at = text, *end = text + n;
     for (bool first = true; at < end; first = false) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         size_t length = (size_t)((newline ? newline : end) - at);
         if (length && at[length - 1] == '\r') length--;
         bool is_comment = first && length >= 8 && memcmp(at, "#version", 8) == 0;
-        if (length && !is_comment && !take_merge_line(t, at, length, path)) return false;
+        if (length && !is_comment && !read_merge_line(t, at, length, path)) return false;
         at = newline ? newline + 1 : end;
     }
     return true;
@@ -295,8 +295,8 @@ tp_tokenizer *tp_tokenizer_load_gpt2(const char *vocab, const char *merges) {
     tp_tokenizer *t = tokenizer_new();
     const tp_saved *root = t ? read_json(&tree, vocab) : NULL;
     tp_tensor *lines = root ? tpi_read_file(merges) : NULL;
-    bool ok = lines && take_vocabulary(t, root, vocab) &&
-              take_merge_lines(t, lines->data, (size_t)lines->numel, merges) && add_end_of_text(t) &&
+    bool ok = lines && read_vocabulary(t, root, vocab) &&
+              read_merge_lines(t, lines->data, (size_t)lines->numel, merges) && add_end_of_text(t) &&
               add_stage(t, gpt2_pattern, false, vocab);
     tp_release(lines);
     tpi_arena_free(&tree);

@@ -129,12 +129,12 @@ static void *refuse(const compiler *c, const char *what) {
     return tpi_fail(TP_ERR_MISSING, "'%s' cuts words by a regular expression with %s, which Taper does not know",
                     c->path, what);
 }
-static bool take(compiler *c, uint32_t wanted) {
+static bool accept(compiler *c, uint32_t wanted) {
     if (c->p == c->end || *c->p != wanted) return false;
     c->p++;
     return true;
 }
-static bool take_word(compiler *c, const char *word) {
+static bool accept_word(compiler *c, const char *word) {
     size_t n = strlen(word);
     if ((size_t)(c->end - c->p) < n) return false;
     for (size_t i = 0; i < n; i++)
@@ -164,11 +164,11 @@ static bool escape(compiler *c, charset *set, uint32_t *code) {
         set->is_not |= SPACE;
         return true;
     }
-    if (letter == 'p' && take_word(c, "{L}")) {
+    if (letter == 'p' && accept_word(c, "{L}")) {
         set->is |= LETTER;
         return true;
     }
-    if (letter == 'p' && take_word(c, "{N}")) {
+    if (letter == 'p' && accept_word(c, "{N}")) {
         set->is |= NUMBER;
         return true;
     }
@@ -181,8 +181,8 @@ static bool escape(compiler *c, charset *set, uint32_t *code) {
 }
 
 static bool class_of(compiler *c, charset *set) {
-    set->negated = take(c, '^');
-    while (!take(c, ']')) {
+    set->negated = accept(c, '^');
+    while (!accept(c, ']')) {
         if (c->p == c->end) return refuse(c, "a class that does not end") != NULL;
         uint32_t first = *c->p++;
         if (first == '[' || first == '&') return refuse(c, "a class within a class") != NULL;
@@ -209,24 +209,24 @@ static bool count_of(compiler *c, int64_t *out) {
 
 static bool repeat_of(compiler *c, item *i) {
     bool repeated = true;
-    if (take(c, '?'))
+    if (accept(c, '?'))
         i->min = 0;
-    else if (take(c, '*')) {
+    else if (accept(c, '*')) {
         i->min = 0;
         i->max = -1;
-    } else if (take(c, '+'))
+    } else if (accept(c, '+'))
         i->max = -1;
-    else if (take(c, '{')) {
+    else if (accept(c, '{')) {
         if (!count_of(c, &i->min)) return refuse(c, "a repeat without a number") != NULL;
         i->max = i->min;
-        if (take(c, ',') && !count_of(c, &i->max)) i->max = -1;
-        if (!take(c, '}') || (i->max >= 0 && i->max < i->min)) return refuse(c, "a repeat that is none") != NULL;
+        if (accept(c, ',') && !count_of(c, &i->max)) i->max = -1;
+        if (!accept(c, '}') || (i->max >= 0 && i->max < i->min)) return refuse(c, "a repeat that is none") != NULL;
     } else
         repeated = false;
     if (!repeated) return true;
     if (i->kind != CHARACTERS) return refuse(c, "a repeated group") != NULL;
-    if (take(c, '?')) return refuse(c, "a lazy repeat") != NULL;
-    i->possessive = take(c, '+');
+    if (accept(c, '?')) return refuse(c, "a lazy repeat") != NULL;
+    i->possessive = accept(c, '+');
     return true;
 }
 
@@ -235,18 +235,18 @@ static alternative *alternatives_of(compiler *c, int depth);
 static bool group_of(compiler *c, item *i, int depth) {
     bool fold = c->fold;
     i->kind = GROUP;
-    if (take_word(c, "?!"))
+    if (accept_word(c, "?!"))
         i->kind = NOT_AHEAD;
-    else if (take_word(c, "?="))
+    else if (accept_word(c, "?="))
         i->kind = AHEAD;
-    else if (take_word(c, "?i:"))
+    else if (accept_word(c, "?i:"))
         c->fold = true;
-    else if (!take_word(c, "?:") && c->p < c->end && *c->p == '?')
+    else if (!accept_word(c, "?:") && c->p < c->end && *c->p == '?')
         return refuse(c, "an unknown kind of group") != NULL;
     i->alternatives = alternatives_of(c, depth + 1);
     c->fold = fold;
     if (!i->alternatives) return false;
-    return take(c, ')') || refuse(c, "a group that does not end") != NULL;
+    return accept(c, ')') || refuse(c, "a group that does not end") != NULL;
 }
 
 static item *item_of(compiler *c, int depth) {
@@ -290,7 +290,7 @@ static alternative *alternatives_of(compiler *c, int depth) {
         }
         *last = a;
         last = &a->next;
-    } while (take(c, '|'));
+    } while (accept(c, '|'));
     return first;
 }
 

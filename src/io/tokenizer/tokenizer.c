@@ -119,17 +119,17 @@ tp_tensor *tp_tokenizer_encode(const tp_tokenizer *t, const char *text, int64_t 
 
 typedef struct writer {
     char *v;
-    size_t n, room;
+    size_t n, capacity;
 } writer;
 
 /* Room for n more bytes and a 0. */
 static char *more(writer *w, size_t n) {
-    if (w->n + n + 1 > w->room) {
-        size_t room = 2 * w->room + n + 64;
-        char *v = tpi_realloc(w->v, room);
+    if (w->n + n + 1 > w->capacity) {
+        size_t capacity = 2 * w->capacity + n + 64;
+        char *v = tpi_realloc(w->v, capacity);
         if (!v) return NULL;
         w->v = v;
-        w->room = room;
+        w->capacity = capacity;
     }
     return w->v + w->n;
 }

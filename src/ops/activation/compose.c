@@ -1,4 +1,5 @@
 /* Activations that arrange their arguments before a kernel. */
+#include "tensor/same_device.h"
 #include "device/device.h"
 #include "ops/native.h"
 #include "tpi_ops.h"
@@ -19,7 +20,7 @@ tp_tensor *tpi_compose_prelu(tp_tensor *self, tp_tensor *weight) {
                         tp_dtype_word((tp_dtype)self->dtype), tp_dtype_word((tp_dtype)weight->dtype));
     const tp_device here = tpi_device(self),
                     there = tpi_device(weight); /* as a single number it would be taken from anywhere */
-    if (weight->ndim && (here.type != there.type || here.index != there.index)) {
+    if (weight->ndim && !tpi_same_device(here, there)) {
         tpi_refuse_device(here, there, " (prelu)");
         return NULL;
     }

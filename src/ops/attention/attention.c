@@ -58,7 +58,7 @@ static char *head_of(const tp_tensor *t, int64_t head) {
 }
 
 /* t in the dtype, with unit stride along the columns; t itself where it is so already. */
-static bool take(part *p, tp_tensor *t, tp_dtype dtype) {
+static bool load_part(part *p, tp_tensor *t, tp_dtype dtype) {
     int n = t->ndim;
     bool fits = t->dtype == dtype && (t->strides[n - 1] == 1 || t->shape[n - 1] <= 1) &&
                 (t->strides[n - 2] >= t->shape[n - 1] || t->shape[n - 2] <= 1);
@@ -110,7 +110,8 @@ static void count_valid(const job *j, int64_t q0, int64_t rows, int64_t k0, int6
 }
 
 /* What the mask adds to a block of scores, or NULL without one. */
-static char *mask_block(const job *j, int64_t head, int64_t q0, int64_t rows, int64_t k0, int64_t columns, char *room) {
+static char *mask_block(const job *j, int64_t head, int64_t q0, int64_t rows, int64_t k0, int64_t columns,
+                        char *scratch) {
     if (!j->mask) return NULL;
     const tp_tensor *t = j->mask;
     int64_t item = (int64_t)tpi_itemsize(t), down = t->strides[t->ndim - 2] * item,
@@ -120,13 +121,13 @@ static char *mask_block(const job *j, int64_t head, int64_t q0, int64_t rows, in
         for (int64_t c = 0; c < columns; c++) {
             const char *at = base + r * down + c * across;
             if (t->dtype == TP_BOOL)
-                set(j, room, r * KEYS + c, *(const uint8_t *)at ? 0 : -INFINITY);
+                set(j, scratch, r * KEYS + c, *(const uint8_t *)at ? 0 : -INFINITY);
             else if (j->dtype == TP_FLOAT32)
-                ((float *)room)[r * KEYS + c] = *(const float *)at;
+                ((float *)scratch)[r * KEYS + c] = *(const float *)at;
             else
-                ((double *)room)[r * KEYS + c] = *(const double *)at;
+                ((double *)scratch)[r * KEYS + c] = *(const double *)at;
         }
-    return room;
+    return scratch;
 }
 
 /* ---- Forward ---- */
@@ -142,7 +143,7 @@ static void forward_task(int64_t task, void *context) {
         return;
     }
     char *most = s + QUERIES * KEYS * item, *sum = most + QUERIES * item, *factor = sum + QUERIES * item,
-         *room = factor + QUERIES * item;
+         *scratch = factor + QUERIES * item;
     for (int64_t r = 0; r < rows; r++) {
         set(j, most, r, -INFINITY);
         set(j, sum, r, 0);
@@ -157,7 +158,7 @@ static void forward_task(int64_t task, void *context) {
         gemm(j, false, true, rows, columns, j->width, j->scale, q, j->q.row, k + k0 * j->k.row * item, j->k.row, false,
              s, KEYS);
         count_valid(j, q0, rows, k0, columns, valid);
-        char *mask = mask_block(j, head, q0, rows, k0, columns, room);
+        char *mask = mask_block(j, head, q0, rows, k0, columns, scratch);
         if (j->dtype == TP_FLOAT32) {
             TPI_ISA_PICK(tpi_attend_rows_f32)
             (rows, columns, KEYS, valid, (float *)mask, (float *)s, (float *)most, (float *)sum, (float *)factor);
@@ -186,7 +187,8 @@ static void forward_task(int64_t task, void *context) {
 /* ---- Backward: with weights P and D = rowsum(dO O):  dV = P' dO,  dS = P (dO V' - D) scale,  dQ = dS K,  dK = dS' Q
  * ---- */
 
-static void backward_block(job *j, int64_t head, int64_t q0, int64_t k0, char *s, char *dp, char *room, const char *d) {
+static void backward_block(job *j, int64_t head, int64_t q0, int64_t k0, char *s, char *dp, char *scratch,
+                           const char *d) {
     int64_t item = j->item, rows = j->queries - q0 < j->block ? j->queries - q0 : j->block,
             columns = j->keys - k0 < KEYS ? j->keys - k0 : KEYS, valid[QUERIES];
     if (j->causal && q0 + rows - k0 < columns) columns = q0 + rows - k0;
@@ -196,7 +198,7 @@ static void backward_block(job *j, int64_t head, int64_t q0, int64_t k0, char *s
     const char *lse = j->lse + (head * j->queries + q0) * item;
     gemm(j, false, true, rows, columns, j->width, j->scale, q, j->q.row, k, j->k.row, false, s, KEYS);
     count_valid(j, q0, rows, k0, columns, valid);
-    char *mask = mask_block(j, head, q0, rows, k0, columns, room);
+    char *mask = mask_block(j, head, q0, rows, k0, columns, scratch);
     if (j->dtype == TP_FLOAT32)
         TPI_ISA_PICK(tpi_attend_again_f32)(rows, columns, KEYS, valid, (float *)mask, (const float *)lse, (float *)s);
     else
@@ -229,7 +231,7 @@ static void backward_task(int64_t head, void *context) {
         atomic_store(&j->failed, true);
         return;
     }
-    char *dp = s + QUERIES * KEYS * item, *d = dp + QUERIES * KEYS * item, *room = d + j->queries * item;
+    char *dp = s + QUERIES * KEYS * item, *d = dp + QUERIES * KEYS * item, *scratch = d + j->queries * item;
     const char *g = head_of(j->grad.t, head), *o = head_of(j->out.t, head);
     for (int64_t r = 0; r < j->queries; r++) {
         const char *gr = g + r * j->grad.row * item, * or = o + r * j->out.row * item;
@@ -244,7 +246,7 @@ static void backward_task(int64_t head, void *context) {
     clear_head(j, &j->dv, head, j->keys, j->value_width);
     for (int64_t k0 = 0; k0 < j->keys; k0 += KEYS)
         for (int64_t q0 = j->causal ? k0 / j->block * j->block : 0; q0 < j->queries; q0 += j->block)
-            backward_block(j, head, q0, k0, s, dp, room, d);
+            backward_block(j, head, q0, k0, s, dp, scratch, d);
     tpi_free(s, bytes);
 }
 
@@ -287,7 +289,7 @@ static bool begin(job *j, tp_tensor *q, tp_tensor *k, tp_tensor *v, tp_tensor *m
         tpi_release(same);
         if (!j->mask) return false;
     }
-    return take(&j->q, q, j->dtype) && take(&j->k, k, j->dtype) && take(&j->v, v, j->dtype);
+    return load_part(&j->q, q, j->dtype) && load_part(&j->k, k, j->dtype) && load_part(&j->v, v, j->dtype);
 }
 
 /* What the forward gave, and its gradient. */
@@ -347,7 +349,7 @@ bool tpi_native_attention_backward(tp_tensor *grad, tp_tensor *query, tp_tensor 
                                    tp_tensor **out) {
     job j = {0};
     bool ok = begin(&j, query, key, value, mask, is_causal, scale) && check_saved(&j, query, grad, output, lse) &&
-              take(&j.grad, grad, j.dtype) && take(&j.out, output, j.dtype) &&
+              load_part(&j.grad, grad, j.dtype) && load_part(&j.out, output, j.dtype) &&
               make(&j.dq, query, j.queries, j.width, j.dtype) && make(&j.dk, key, j.keys, j.width, j.dtype) &&
               make(&j.dv, value, j.keys, j.value_width, j.dtype);
     tp_tensor *l = ok ? tpi_to_compute(lse, j.dtype) : NULL;

@@ -1,6 +1,8 @@
-/* Attention on GPUs: by the driver's library where it serves, which holds no matrix of queries by keys. Otherwise a few
- * heads at a time go through products and a softmax, so that such a matrix exists for those alone. */
+/* Attention on GPUs: by the driver's library where it serves, which holds no matrix of queries by keys; a few queries
+ * that it does not serve (masks, float32) by kernels of our own. Otherwise a few heads at a time go through products
+ * and a softmax, so that such a matrix exists for those alone. */
 #include "device/gpu/trace.h"
+#include "ops/attention/few_queries_gpu.h"
 #include "ops/temporaries.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
@@ -44,15 +46,15 @@ static bool describe(tpi_gpu_attention *a, const tp_tensor *q, const tp_tensor *
 
 /* A fresh tensor of like's batch dims, with unit stride along the columns: what was made of (length, heads) turned
  * round goes back the same way, as on the CPU. */
-static bool turned_round(const tp_tensor *t) { return t->ndim == 4 && t->strides[1] < t->strides[2]; }
-static tp_tensor *room(const tp_tensor *like, int64_t rows, int64_t columns) {
+static bool has_heads_last(const tp_tensor *t) { return t->ndim == 4 && t->strides[1] < t->strides[2]; }
+static tp_tensor *empty_rows(const tp_tensor *like, int64_t rows, int64_t columns) {
     int n = like->ndim;
     int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS];
     memcpy(shape, like->shape, sizeof(int64_t) * n);
     shape[n - 2] = rows;
     shape[n - 1] = columns;
     tpi_contiguous_strides(tp_ints_view(shape, n), strides);
-    if (turned_round(like)) {
+    if (has_heads_last(like)) {
         strides[1] = columns;
         strides[2] = shape[1] * columns;
     }
@@ -68,23 +70,34 @@ static tpi_served ask(tp_device device, const tpi_gpu_attention *a) {
     return served;
 }
 
-static bool forward_by_library(tp_tensor *q, tp_tensor *k, tp_tensor *v, bool causal, double scale, bool sums,
-                               tp_tensor **out) {
+/* The mask with q's batches and heads, its queries and k's keys; owned. */
+static tp_tensor *whole_mask(tp_tensor *mask, const tp_tensor *q, int64_t keys) {
+    int64_t shape[TP_MAX_DIMS];
+    memcpy(shape, q->shape, sizeof(int64_t) * q->ndim);
+    shape[q->ndim - 1] = keys;
+    return tpi_expanded(mask, tp_ints_view(shape, q->ndim));
+}
+
+/* By the library, which knows no masks, or a few queries by our kernels. False without an error: neither serves. */
+static bool forward_at_once(tp_tensor *q, tp_tensor *k, tp_tensor *v, tp_tensor *mask, bool causal, double scale,
+                            bool sums, tp_tensor **out) {
     tpi_gpu_attention a;
+    tp_device device = tpi_device(q);
     if (!describe(&a, q, k, v, causal, scale)) return false;
-    tp_tensor *o = room(q, a.queries, a.depth_v),
-              *lse = o ? tpi_empty(tp_ints_view(q->shape, q->ndim - 1), TP_FLOAT32, tpi_device(q)) : NULL;
-    bool ok = lse && read_strides(o, a.o_stride);
+    bool few = tpi_gpu_few_queries_suits(device, &a, mask);
+    if (mask && !few) return false;
+    tp_tensor *wide = mask ? whole_mask(mask, q, a.keys) : NULL, *o = empty_rows(q, a.queries, a.depth_v),
+              *lse = o ? tpi_empty(tp_ints_view(q->shape, q->ndim - 1), TP_FLOAT32, device) : NULL;
+    bool ready = lse && (wide || !mask) && read_strides(o, a.o_stride);
     a.o = o ? o->data : NULL;
     a.lse = lse && sums ? (float *)(void *)lse->data : NULL;
-    if (ok && ask(tpi_device(q), &a) == TPI_SERVED) {
-        out[0] = o;
-        out[1] = lse;
-        return true;
+    bool ok = ready && !mask && ask(device, &a) == TPI_SERVED;
+    if (ready && !ok && few && tp_ok()) {
+        a.lse = (float *)(void *)lse->data;
+        ok = tpi_gpu_few_queries(device, &a, wide);
     }
-    tpi_release(o);
-    tpi_release(lse);
-    return false;
+    tpi_release(wide);
+    return tpi_put_pair(ok, o, lse, out);
 }
 
 /* grad with unit stride along the columns, as the library wants it; owned. */
@@ -99,8 +112,8 @@ static bool backward_by_library(tp_tensor *grad, tp_tensor *q, tp_tensor *k, tp_
     if (lse->dtype != TP_FLOAT32 || !tp_is_contiguous(lse) || grad->dtype != q->dtype ||
         !describe(&a, q, k, v, causal, scale))
         return false;
-    tp_tensor *g = with_rows(grad), *gq = room(q, a.queries, a.depth), *gk = room(k, a.keys, a.depth),
-              *gv = room(v, a.keys, a.depth_v);
+    tp_tensor *g = with_rows(grad), *gq = empty_rows(q, a.queries, a.depth), *gk = empty_rows(k, a.keys, a.depth),
+              *gv = empty_rows(v, a.keys, a.depth_v);
     bool ok = g && gq && gk && gv && read_strides(o, a.o_stride) && read_strides(g, a.grad_stride) &&
               read_strides(gq, a.gq_stride) && read_strides(gk, a.gk_stride) && read_strides(gv, a.gv_stride);
     a.backward = true;
@@ -134,25 +147,25 @@ typedef struct heads { /* all batch dims as one */
     double scale;
 } heads;
 
-static tp_tensor *turned(tp_tensor *t) { return t ? tpo_transpose(t, -2, -1) : NULL; }
-static tp_tensor *product(tpi_temporaries *bag, tp_tensor *a, tp_tensor *b) {
-    return a && b ? tpi_put(bag, tpo_bmm(a, b)) : NULL;
+static tp_tensor *transposed(tp_tensor *t) { return t ? tpo_transpose(t, -2, -1) : NULL; }
+static tp_tensor *product(tpi_temporaries *temps, tp_tensor *a, tp_tensor *b) {
+    return a && b ? tpi_put(temps, tpo_bmm(a, b)) : NULL;
 }
 
-static tp_tensor *flat(tpi_temporaries *bag, tp_tensor *t) {
-    tp_tensor *alone = tpi_put(bag, tpi_detached(t));
-    return alone ? tpi_put(bag, tpo_reshape(alone, TP_INTS(-1, t->shape[t->ndim - 2], t->shape[t->ndim - 1]))) : NULL;
+static tp_tensor *flat(tpi_temporaries *temps, tp_tensor *t) {
+    tp_tensor *alone = tpi_put(temps, tpi_detached(t));
+    return alone ? tpi_put(temps, tpo_reshape(alone, TP_INTS(-1, t->shape[t->ndim - 2], t->shape[t->ndim - 1]))) : NULL;
 }
 
-static tp_tensor *part(tpi_temporaries *bag, tp_tensor *t, int64_t first, int64_t n) {
-    return t ? tpi_put(bag, tpo_narrow(t, 0, first, n)) : NULL;
+static tp_tensor *part(tpi_temporaries *temps, tp_tensor *t, int64_t first, int64_t n) {
+    return t ? tpi_put(temps, tpo_narrow(t, 0, first, n)) : NULL;
 }
 
-static tp_tensor *scores(tpi_temporaries *bag, tp_tensor *q, tp_tensor *k, int64_t first, int64_t n) {
-    return product(bag, part(bag, q, first, n), tpi_put(bag, turned(part(bag, k, first, n))));
+static tp_tensor *scores(tpi_temporaries *temps, tp_tensor *q, tp_tensor *k, int64_t first, int64_t n) {
+    return product(temps, part(temps, q, first, n), tpi_put(temps, transposed(part(temps, k, first, n))));
 }
 
-/* ---- Rows of scores: attention_rows.gpu.h ---- */
+/* ---- Rows of scores: attention_rows_gpu_kernel.h ---- */
 typedef struct attention_t { /* as the kernels have it */
     int64_t rows, queries, mask[3];
     double scale;
@@ -192,9 +205,9 @@ static uintptr_t address(const tp_tensor *t) { return t ? (uintptr_t)t->data : 0
 
 /* p = probabilities of the scores s of heads first .. first + n - 1; sums: their logarithms. p may be s. */
 static bool forward_rows(const heads *h, tp_tensor *s, int64_t first, int64_t n, tp_tensor *p, tp_tensor *sums) {
-    static const tpi_gpu_site site = {"attention_rows.gpu.h", "forward"};
-    tpi_temporaries bag = {0};
-    tp_tensor *mask = part(&bag, h->mask, first, n);
+    static const tpi_gpu_site site = {"attention_rows_gpu_kernel.h", "forward"};
+    tpi_temporaries temps = {0};
+    tp_tensor *mask = part(&temps, h->mask, first, n);
     tpi_gpu_rows r;
     tpi_gpu_function *kernel =
         !h->mask || mask ? rows_kernel(h, &site, s, (tp_dtype)p->dtype, mask, address(s) | address(p), 1, &r) : NULL;
@@ -203,7 +216,7 @@ static bool forward_rows(const heads *h, tp_tensor *s, int64_t first, int64_t n,
                                 TPI_GPU_PTR(tpi_gpu_data(mask)), TPI_GPU_VAL(c)};
     bool ok =
         kernel && tpi_gpu_launch(tpi_device(s), kernel, tpi_ceil_div(c.rows, r.groups), r.group * r.groups, 0, 5, args);
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     return ok;
 }
 
@@ -215,9 +228,9 @@ typedef struct row_facts {
 /* The probabilities of the scores s, in the place of s, and the scores' gradients in that of the probabilities'
  * gradients, dots. */
 static bool backward_rows(const heads *h, tp_tensor *s, tp_tensor *dots, int64_t first, int64_t n, row_facts f) {
-    static const tpi_gpu_site site = {"attention_rows.gpu.h", "backward"};
-    tpi_temporaries bag = {0};
-    tp_tensor *mask = part(&bag, h->mask, first, n);
+    static const tpi_gpu_site site = {"attention_rows_gpu_kernel.h", "backward"};
+    tpi_temporaries temps = {0};
+    tp_tensor *mask = part(&temps, h->mask, first, n);
     tpi_gpu_rows r;
     tpi_gpu_function *kernel =
         !h->mask || mask ? rows_kernel(h, &site, s, (tp_dtype)s->dtype, mask, address(s) | address(dots), 2, &r) : NULL;
@@ -227,11 +240,11 @@ static bool backward_rows(const heads *h, tp_tensor *s, tp_tensor *dots, int64_t
         TPI_GPU_PTR(s->data), TPI_GPU_PTR(dots->data), TPI_GPU_PTR(tpi_gpu_data(mask)), TPI_GPU_VAL(c)};
     bool ok =
         kernel && tpi_gpu_launch(tpi_device(s), kernel, tpi_ceil_div(c.rows, r.groups), r.group * r.groups, 0, 8, args);
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     return ok;
 }
 
-static bool begin(heads *h, tpi_temporaries *bag, tp_tensor *q, tp_tensor *k, tp_tensor *mask, bool causal,
+static bool begin(heads *h, tpi_temporaries *temps, tp_tensor *q, tp_tensor *k, tp_tensor *mask, bool causal,
                   double scale) {
     *h = (heads){
         .queries = q->shape[q->ndim - 2], .keys = k->shape[k->ndim - 2], .n = 1, .causal = causal, .scale = scale};
@@ -240,25 +253,22 @@ static bool begin(heads *h, tpi_temporaries *bag, tp_tensor *q, tp_tensor *k, tp
     h->at_once = each ? SCORES_BYTES / each : h->n;
     if (h->at_once < 1) h->at_once = 1;
     if (!mask) return true;
-    int64_t shape[TP_MAX_DIMS];
-    memcpy(shape, q->shape, sizeof(int64_t) * q->ndim);
-    shape[q->ndim - 1] = h->keys;
-    tp_tensor *wide = tpi_put(bag, tpi_expanded(mask, tp_ints_view(shape, q->ndim)));
-    h->mask = wide ? flat(bag, wide) : NULL;
+    tp_tensor *wide = tpi_put(temps, whole_mask(mask, q, h->keys));
+    h->mask = wide ? flat(temps, wide) : NULL;
     return h->mask;
 }
 
 /* What heads first .. first + n - 1 give, owned; their logarithms go where lse has them. */
 static tp_tensor *forward_part(const heads *h, tp_tensor *q, tp_tensor *k, tp_tensor *v, int64_t first, int64_t n,
                                tp_tensor *lse) {
-    tpi_temporaries bag = {0};
-    tp_tensor *s = scores(&bag, q, k, first, n), *sums = part(&bag, lse, first, n);
+    tpi_temporaries temps = {0};
+    tp_tensor *s = scores(&temps, q, k, first, n), *sums = part(&temps, lse, first, n);
     tp_tensor *p = s && sums && s->dtype != v->dtype
-                       ? tpi_put(&bag, tpi_empty(tpi_shape(s), (tp_dtype)v->dtype, tpi_device(s)))
+                       ? tpi_put(&temps, tpi_empty(tpi_shape(s), (tp_dtype)v->dtype, tpi_device(s)))
                        : s;
     bool ok = p && sums && forward_rows(h, s, first, n, p, sums);
-    tp_tensor *made = ok ? product(&bag, p, part(&bag, v, first, n)) : NULL;
-    return tpi_release_temporaries(&bag, made ? tpi_retain(made) : NULL);
+    tp_tensor *made = ok ? product(&temps, p, part(&temps, v, first, n)) : NULL;
+    return tpi_release_temporaries(&temps, made ? tpi_retain(made) : NULL);
 }
 
 /* Puts a part's result where it belongs; the only part's is the whole. Consumes `made`. */
@@ -268,23 +278,24 @@ static bool put_part(const heads *h, tp_tensor **whole, tp_tensor *made, int64_t
         *whole = made;
         return true;
     }
-    tpi_temporaries bag = {0};
-    tpi_put(&bag, made);
+    tpi_temporaries temps = {0};
+    tpi_put(&temps, made);
     if (!*whole)
         *whole = tpi_empty(TP_INTS(h->n, made->shape[1], made->shape[2]), (tp_dtype)made->dtype, tpi_device(made));
-    tp_tensor *place = part(&bag, *whole, first, n);
-    bool ok = place && tpi_copy_data(place, made);
-    tpi_release_temporaries(&bag, NULL);
+    tp_tensor *target = part(&temps, *whole, first, n);
+    bool ok = target && tpi_copy_data(target, made);
+    tpi_release_temporaries(&temps, NULL);
     return ok;
 }
 
 static bool forward_by_products(tp_tensor *query, tp_tensor *key, tp_tensor *value, tp_tensor *mask, bool causal,
                                 double scale, tp_tensor **out) {
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     heads h;
     tp_dtype kept = query->dtype == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32;
-    bool ok = begin(&h, &bag, query, key, mask, causal, scale);
-    tp_tensor *q = ok ? flat(&bag, query) : NULL, *k = q ? flat(&bag, key) : NULL, *v = k ? flat(&bag, value) : NULL;
+    bool ok = begin(&h, &temps, query, key, mask, causal, scale);
+    tp_tensor *q = ok ? flat(&temps, query) : NULL, *k = q ? flat(&temps, key) : NULL,
+              *v = k ? flat(&temps, value) : NULL;
     tp_tensor *lse = v ? tpi_empty(TP_INTS(h.n, h.queries), kept, tpi_device(query)) : NULL, *o = NULL;
     ok = lse;
     for (int64_t at = 0; at < h.n && ok; at += h.at_once) {
@@ -298,10 +309,10 @@ static bool forward_by_products(tp_tensor *query, tp_tensor *key, tp_tensor *val
         out[0] = tpo_reshape(o, tp_ints_view(shape, query->ndim));
         out[1] = tpo_reshape(lse, tp_ints_view(shape, query->ndim - 1));
         ok = out[0] && out[1];
-        if (ok && turned_round(query)) {
-            tp_tensor *turned = room(query, h.queries, shape[query->ndim - 1]);
-            ok = turned && tpi_copy_data(turned, out[0]);
-            out[0] = tpi_release_then(out[0], turned);
+        if (ok && has_heads_last(query)) {
+            tp_tensor *transposed = empty_rows(query, h.queries, shape[query->ndim - 1]);
+            ok = transposed && tpi_copy_data(transposed, out[0]);
+            out[0] = tpi_release_then(out[0], transposed);
         }
         if (!ok) {
             tpi_release(out[0]);
@@ -310,7 +321,7 @@ static bool forward_by_products(tp_tensor *query, tp_tensor *key, tp_tensor *val
     }
     tpi_release(o);
     tpi_release(lse);
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     return ok;
 }
 
@@ -320,35 +331,37 @@ typedef struct backward_call {
 } backward_call;
 
 static bool backward_part(const heads *h, backward_call *c, int64_t first, int64_t n) {
-    tpi_temporaries bag = {0};
-    tp_tensor *g = part(&bag, c->grad, first, n), *q = part(&bag, c->q, first, n), *k = part(&bag, c->k, first, n),
-              *v = part(&bag, c->v, first, n), *o = part(&bag, c->o, first, n), *sums = part(&bag, c->lse, first, n);
-    tp_tensor *both = g && o ? tpi_put(&bag, tpo_mul(tp_operand_tensor(g), tp_operand_tensor(o))) : NULL;
-    tp_tensor *means = both && sums ? tpi_put(&bag, tpo_sum(both, TP_INTS(-1), false, (tp_dtype)sums->dtype)) : NULL;
-    tp_tensor *s = scores(&bag, c->q, c->k, first, n), *dots = product(&bag, g, tpi_put(&bag, turned(v)));
+    tpi_temporaries temps = {0};
+    tp_tensor *g = part(&temps, c->grad, first, n), *q = part(&temps, c->q, first, n),
+              *k = part(&temps, c->k, first, n), *v = part(&temps, c->v, first, n), *o = part(&temps, c->o, first, n),
+              *sums = part(&temps, c->lse, first, n);
+    tp_tensor *both = g && o ? tpi_put(&temps, tpo_mul(tp_operand_tensor(g), tp_operand_tensor(o))) : NULL;
+    tp_tensor *means = both && sums ? tpi_put(&temps, tpo_sum(both, TP_INTS(-1), false, (tp_dtype)sums->dtype)) : NULL;
+    tp_tensor *s = scores(&temps, c->q, c->k, first, n), *dots = product(&temps, g, tpi_put(&temps, transposed(v)));
     bool ok = s && dots && means && backward_rows(h, s, dots, first, n, (row_facts){sums, means});
-    tp_tensor *gv = ok ? product(&bag, tpi_put(&bag, turned(s)), g) : NULL, *gq = ok ? product(&bag, dots, k) : NULL,
-              *gk = ok ? product(&bag, tpi_put(&bag, turned(dots)), q) : NULL;
+    tp_tensor *gv = ok ? product(&temps, tpi_put(&temps, transposed(s)), g) : NULL,
+              *gq = ok ? product(&temps, dots, k) : NULL,
+              *gk = ok ? product(&temps, tpi_put(&temps, transposed(dots)), q) : NULL;
     tp_tensor *const made[3] = {gq, gk, gv};
     for (int i = 0; i < 3 && ok; i++) ok = put_part(h, &c->made[i], made[i] ? tpi_retain(made[i]) : NULL, first, n);
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     return ok;
 }
 
 static bool backward_by_products(tp_tensor *grad, tp_tensor *query, tp_tensor *key, tp_tensor *value, tp_tensor *output,
                                  tp_tensor *lse, tp_tensor *mask, bool causal, double scale, tp_tensor **out) {
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     heads h;
-    bool ok = begin(&h, &bag, query, key, mask, causal, scale);
+    bool ok = begin(&h, &temps, query, key, mask, causal, scale);
     backward_call c = {0};
     tp_tensor *const from[5] = {grad, query, key, value, output};
     tp_tensor **const to[5] = {&c.grad, &c.q, &c.k, &c.v, &c.o};
-    for (int i = 0; i < 5 && ok; i++) ok = (*to[i] = flat(&bag, from[i])) != NULL;
-    tp_tensor *alone = ok ? tpi_put(&bag, tpi_detached(lse)) : NULL;
-    tp_tensor *sums = alone ? tpi_put(&bag, tpo_reshape(alone, TP_INTS(h.n, h.queries))) : NULL;
+    for (int i = 0; i < 5 && ok; i++) ok = (*to[i] = flat(&temps, from[i])) != NULL;
+    tp_tensor *alone = ok ? tpi_put(&temps, tpi_detached(lse)) : NULL;
+    tp_tensor *sums = alone ? tpi_put(&temps, tpo_reshape(alone, TP_INTS(h.n, h.queries))) : NULL;
     tp_dtype kept = query->dtype == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32;
-    tp_tensor *same = sums ? tpi_put(&bag, tpi_as_dtype_data(sums, kept)) : NULL;
-    c.lse = same ? tpi_put(&bag, tpi_contiguous_data(same)) : NULL;
+    tp_tensor *same = sums ? tpi_put(&temps, tpi_as_dtype_data(sums, kept)) : NULL;
+    c.lse = same ? tpi_put(&temps, tpi_contiguous_data(same)) : NULL;
     ok = ok && c.lse;
     for (int64_t at = 0; at < h.n && ok; at += h.at_once)
         ok = backward_part(&h, &c, at, h.n - at < h.at_once ? h.n - at : h.at_once);
@@ -357,7 +370,7 @@ static bool backward_by_products(tp_tensor *grad, tp_tensor *query, tp_tensor *k
         ok = ok && out[i];
         tpi_release(c.made[i]);
     }
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     for (int i = 0; i < 3 && !ok; i++) {
         tpi_release(out[i]);
         out[i] = NULL;
@@ -369,7 +382,7 @@ static bool backward_by_products(tp_tensor *grad, tp_tensor *query, tp_tensor *k
 tpi_served tpi_gpu_attention_forward(tp_tensor *query, tp_tensor *key, tp_tensor *value, tp_tensor *mask,
                                      bool is_causal, double scale, bool sums, tp_tensor **out) {
     if (!tpi_gpu_floats(query) || !query->numel || !key->numel || !value->numel) return TPI_DECLINED;
-    if (!mask && forward_by_library(query, key, value, is_causal, scale, sums, out)) return TPI_SERVED;
+    if (forward_at_once(query, key, value, mask, is_causal, scale, sums, out)) return TPI_SERVED;
     if (!tp_ok()) return tpi_not_served();
     bool before = tp_grad_enabled();
     tp_set_grad_enabled(false);

@@ -77,7 +77,7 @@ bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_con
     for (int i = 0; i < n; i++) c->k[at + i] = weight.v[2 + i];
     if (!check_steps(c, n)) return false;
     for (int i = 0; i < n; i++) (s->transposed ? c->y : c->x)[at + i] = input.v[1 + batched + i];
-    char room[2][TPI_BY_X];
+    char buffer[2][TPI_BY_X];
     for (int i = 0; i < n; i++) {
         int64_t size = input.v[1 + batched + i], d = at + i,
                 reach = tpi_size_plus(tpi_size_times(c->dilation[d], c->k[d] - 1), 1),
@@ -87,8 +87,8 @@ bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_con
                 return tpi_refuse(TP_ERR_RUNTIME,
                                   "Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size "
                                   "can't be greater than actual input size",
-                                  tpi_sizes_by_x(c->x + at, n, c->pad + at, room[0]),
-                                  tpi_sizes_by_x(c->k + at, n, NULL, room[1]));
+                                  tpi_sizes_by_x(c->x + at, n, c->pad + at, buffer[0]),
+                                  tpi_sizes_by_x(c->k + at, n, NULL, buffer[1]));
             c->y[d] = (padded - reach) / c->stride[d] + 1;
         } else {
             c->x[d] = tpi_size_plus(tpi_size_times(tpi_size_minus(size, 1), c->stride[d]),
@@ -102,8 +102,8 @@ bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_con
                 return tpi_refuse(TP_ERR_RUNTIME,
                                   "Given input size per channel: (%s). Calculated output size per channel: (%s). "
                                   "Output size is too small",
-                                  tpi_sizes_by_x(input.v + 1 + batched, n, NULL, room[0]),
-                                  tpi_sizes_by_x(c->x + at, n, NULL, room[1]));
+                                  tpi_sizes_by_x(input.v + 1 + batched, n, NULL, buffer[0]),
+                                  tpi_sizes_by_x(c->x + at, n, NULL, buffer[1]));
         }
     }
     return true;
@@ -111,8 +111,8 @@ bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_con
 
 /* ---- Ways ---- */
 
-static const tpi_conv_way *const ways[] = {&tpi_conv_narrow, &tpi_conv_winograd, &tpi_conv_onednn, &tpi_conv_direct,
-                                           &tpi_conv_products};
+static const tpi_conv_way *const ways[] = {&tpi_conv_narrow, &tpi_conv_winograd,  &tpi_conv_onednn,
+                                           &tpi_conv_direct, &tpi_conv_depthwise, &tpi_conv_products};
 
 /* The first way that fits; the last one takes everything that is contiguous. */
 static bool run_first(const tpi_conv_call *call) {
@@ -259,7 +259,8 @@ static tp_tensor *multiply(const tpi_conv *c, tpi_conv_role role, bool transpose
     if (last && fits_last(&call))
         return multiply_last(&call, transposed, a, b, bias, shape,
                              a->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
-    tp_tensor *ta = tpi_to_compute(a, compute), *tb = tpi_to_compute(b, compute),
+    bool pairs = dtype == TP_BFLOAT16 && tpi_numel_of(shape) > 0 && tpi_conv_bfloat16.fits(&call);
+    tp_tensor *ta = tpi_to_compute(a, pairs ? dtype : compute), *tb = tpi_to_compute(b, pairs ? dtype : compute),
               *tbias = tpi_to_compute(bias, compute);
     tp_tensor *out = ta && tb && (tbias || !bias) ? tpi_empty(shape, compute, tpi_device(a)) : NULL;
     bool ok = out != NULL;
@@ -267,7 +268,12 @@ static tp_tensor *multiply(const tpi_conv *c, tpi_conv_role role, bool transpose
         call.bias = tbias ? tbias->data : NULL;
         call.out = out->data;
         set_operands(&call, transposed, ta->data, tb->data);
-        ok = tp_dtype_is_complex(compute) ? multiply_complex(&call, transposed, ta, tb, tbias, out) : run_first(&call);
+        if (pairs)
+            ok = tpi_conv_bfloat16.run(&call);
+        else if (tp_dtype_is_complex(compute))
+            ok = multiply_complex(&call, transposed, ta, tb, tbias, out);
+        else
+            ok = run_first(&call);
     }
     tpi_release(ta);
     tpi_release(tb);

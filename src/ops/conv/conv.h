@@ -53,11 +53,13 @@ typedef struct tpi_conv_way {
     bool (*fits)(const tpi_conv_call *call);
     bool (*run)(const tpi_conv_call *call);
 } tpi_conv_way;
-extern const tpi_conv_way tpi_conv_narrow, /* few channels: directly from the rows of images */
+extern const tpi_conv_way tpi_conv_narrow, /* directly from padded images, where nothing is quicker for few channels */
     tpi_conv_winograd,                     /* 3x3 kernels by tiles */
     tpi_conv_onednn,                       /* the library's kernels, where they were measured to be faster */
-    tpi_conv_direct,                       /* one channel on either side of a group: plane by plane */
-    tpi_conv_products;                     /* everything: matrix products over patches */
+    tpi_conv_direct,                       /* directly from padded images */
+    tpi_conv_depthwise,                    /* one channel on either side of a group: plane by plane */
+    tpi_conv_products,                     /* everything: matrix products over patches */
+    tpi_conv_bfloat16;                     /* bfloat16s as they are, which no other way takes, and a float32 result */
 
 /* Partial weight gradients, `count` arrays of n elements one after the other, added in their order. out may be the
  * first of them. */

@@ -136,11 +136,11 @@ static bool run_tasks(job *j, int64_t tasks, tpi_chunk_fn fn) {
     return true;
 }
 
-static char *room_for(job *j, int64_t elements, size_t *bytes) {
+static char *scratch_for(job *j, int64_t elements, size_t *bytes) {
     *bytes = (size_t)elements * j->item;
-    char *room = tpi_alloc(*bytes);
-    if (!room) atomic_store(&j->failed, true);
-    return room;
+    char *scratch = tpi_alloc(*bytes);
+    if (!scratch) atomic_store(&j->failed, true);
+    return scratch;
 }
 
 /* Slice number `slice` of n channels. */
@@ -186,8 +186,8 @@ static void forward_task(int64_t task, void *context) {
     }
     size_t bytes, out_bytes = 0;
     int64_t ld = n * images, taps = tpi_conv_taps(c);
-    char *cols = room_for(j, j->depth * taps * ld, &bytes),
-         *out = images > 1 && cols ? room_for(j, channels * ld, &out_bytes) : y;
+    char *cols = scratch_for(j, j->depth * taps * ld, &bytes),
+         *out = images > 1 && cols ? scratch_for(j, channels * ld, &out_bytes) : y;
     if (cols && out) {
         if (j->bias) fill_bias(j, group * c->cy + first, out, images > 1 ? ld : ysize, channels, ld);
         for (int64_t c0 = 0; c0 < c->cx; c0 += j->depth) {
@@ -244,8 +244,8 @@ static void input_task(int64_t task, void *context) {
     for (int64_t i = 0; i < images; i++) fill_bias(j, group * c->cx + first, x + i * ximage, xsize, channels, xsize);
     if (c->cy == 0) return;
     size_t bytes, in_bytes = 0;
-    char *cols = room_for(j, channels * taps * j->tile_rows * c->y[2] * images, &bytes),
-         *in = images > 1 && cols ? room_for(j, c->cy * ysize * images, &in_bytes) : NULL;
+    char *cols = scratch_for(j, channels * taps * j->tile_rows * c->y[2] * images, &bytes),
+         *in = images > 1 && cols ? scratch_for(j, c->cy * ysize * images, &in_bytes) : NULL;
     if (in) gather_planes(j, y, c->cy, images, in);
     for (int64_t row0 = 0; cols && (in || images == 1) && row0 < c->y[0] * c->y[1]; row0 += j->tile_rows) {
         int64_t rows = tpi_min64(j->tile_rows, c->y[0] * c->y[1] - row0), n = rows * c->y[2], ld = n * images;
@@ -280,8 +280,8 @@ static void weight_task(int64_t task, void *context) {
             ximage = c->groups * c->cx * xsize * item;
     char *w = j->out + ((chunk * c->groups + group) * c->cy * patch + first * taps) * item;
     size_t bytes = 0, in_bytes = 0;
-    char *cols = j->plain ? NULL : room_for(j, channels * taps * j->tile_rows * c->y[2] * j->together, &bytes);
-    char *in = j->together > 1 ? room_for(j, c->cy * ysize * j->together, &in_bytes) : NULL;
+    char *cols = j->plain ? NULL : scratch_for(j, channels * taps * j->tile_rows * c->y[2] * j->together, &bytes);
+    char *in = j->together > 1 ? scratch_for(j, c->cy * ysize * j->together, &in_bytes) : NULL;
     int64_t each = tpi_ceil_div(c->batch, j->chunks), end = tpi_min64(c->batch, (chunk + 1) * each);
     bool add = false, ready = (cols || j->plain) && (in || j->together == 1);
     for (int64_t image = chunk * each; ready && image < end; image += j->together) {

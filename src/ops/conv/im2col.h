@@ -17,6 +17,9 @@ TPI_ISA_DECLARE(void, tpi_im2col_f64,
 TPI_ISA_DECLARE(void, tpi_im2col_i64,
                 (const tpi_conv *c, int64_t channels, int64_t row0, int64_t rows, const int64_t *x, int64_t *cols,
                  int64_t ld));
+TPI_ISA_DECLARE(void, tpi_im2col_u16,
+                (const tpi_conv *c, int64_t channels, int64_t row0, int64_t rows, const uint16_t *x, uint16_t *cols,
+                 int64_t ld));
 /* The reverse: adds each entry of cols to the element of x it was taken from. */
 TPI_ISA_DECLARE(void, tpi_col2im_f32,
                 (const tpi_conv *c, int64_t channels, int64_t row0, int64_t rows, const float *cols, int64_t ld,

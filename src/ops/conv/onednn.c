@@ -163,7 +163,7 @@ static bool find_symbols(void *handle, int major) {
     return true;
 }
 
-static bool take_library(void *handle) {
+static bool accept_library(void *handle) {
     *(void **)&lib.call.version = dlsym(handle, "dnnl_version");
     if (!lib.call.version) return false;
     const version *v = lib.call.version();
@@ -190,7 +190,7 @@ static void open_library(void) {
         void *handle = dlopen(named ? wish : names[i], RTLD_NOW | RTLD_LOCAL);
         if (!handle) continue;
         found =
-            take_library(handle); /* one that is refused stays mapped: closing a C++ library is a risk for nothing */
+            accept_library(handle); /* one that is refused stays mapped: closing a C++ library is a risk for nothing */
     }
 }
 
@@ -464,11 +464,11 @@ void tpi_onednn_plan_done(tpi_onednn_plan *plan) {
 
 /* ---- Running ---- */
 
-static size_t room_of(desc d) { return d ? (lib.call.desc_size(d) + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN : 0; }
+static size_t bytes_of(desc d) { return d ? (lib.call.desc_size(d) + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN : 0; }
 
-size_t tpi_onednn_packed_bytes(const tpi_onednn_plan *p) { return room_of(p->w); }
+size_t tpi_onednn_packed_bytes(const tpi_onednn_plan *p) { return bytes_of(p->w); }
 size_t tpi_onednn_scratch_bytes(const tpi_onednn_plan *p) {
-    return (p->move_x ? room_of(p->x) : 0) + (p->move_y ? room_of(p->y) : 0) + room_of(p->scratch);
+    return (p->move_x ? bytes_of(p->x) : 0) + (p->move_y ? bytes_of(p->y) : 0) + bytes_of(p->scratch);
 }
 
 /* The stream and the memory objects of one run; `bad` once something failed. */
@@ -527,19 +527,19 @@ bool tpi_onednn_unpack(const tpi_onednn_plan *p, const float *packed, float *w) 
 }
 
 bool tpi_onednn_run(const tpi_onednn_plan *p, const float *x, const float *packed, const float *bias, const float *y,
-                    void *room) {
+                    void *memory) {
     int64_t role = p->piece.role;
-    char *at = room, *x_room = at, *y_room = x_room + (p->move_x ? room_of(p->x) : 0),
-         *scratch = y_room + (p->move_y ? room_of(p->y) : 0);
+    char *at = memory, *x_scratch = at, *y_scratch = x_scratch + (p->move_x ? bytes_of(p->x) : 0),
+         *scratch = y_scratch + (p->move_y ? bytes_of(p->y) : 0);
     running r = start_running();
     void *outer_x = memory_at(&r, p->stored_x, x), *outer_y = memory_at(&r, p->stored_y, y);
-    void *mx = p->move_x ? memory_at(&r, p->x, x_room) : outer_x,
-         *my = p->move_y ? memory_at(&r, p->y, y_room) : outer_y;
+    void *mx = p->move_x ? memory_at(&r, p->x, x_scratch) : outer_x,
+         *my = p->move_y ? memory_at(&r, p->y, y_scratch) : outer_y;
     exec_arg args[5] = {{role == TPI_CONV_X ? ARG_DIFF_SRC : ARG_SRC, mx},
                         {role == TPI_CONV_Y ? ARG_DST : ARG_DIFF_DST, my},
                         {role == TPI_CONV_W ? ARG_DIFF_WEIGHTS : ARG_WEIGHTS, memory_at(&r, p->w, packed)}};
     int n = 3;
-    if (room_of(p->scratch)) args[n++] = (exec_arg){ARG_SCRATCHPAD, memory_at(&r, p->scratch, scratch)};
+    if (bytes_of(p->scratch)) args[n++] = (exec_arg){ARG_SCRATCHPAD, memory_at(&r, p->scratch, scratch)};
     if (p->bias) args[n++] = (exec_arg){ARG_BIAS, memory_at(&r, p->bias, bias)};
     if (p->move_x && role != TPI_CONV_X) move(&r, p->move_x, outer_x, mx);
     if (p->move_y && role != TPI_CONV_Y) move(&r, p->move_y, outer_y, my);

@@ -45,5 +45,5 @@ size_t tpi_onednn_scratch_bytes(const tpi_onednn_plan *plan);
 bool tpi_onednn_pack(const tpi_onednn_plan *plan, const float *w, float *packed);
 bool tpi_onednn_unpack(const tpi_onednn_plan *plan, const float *packed, float *w);
 bool tpi_onednn_run(const tpi_onednn_plan *plan, const float *x, const float *packed, const float *bias, const float *y,
-                    void *room);
+                    void *memory);
 #endif

@@ -123,7 +123,7 @@ typedef struct job {
     const tpi_onednn_plan *plan;
     const float *x, *y, *w, *bias;
     char *packed; /* the slices' weights one after the other; of a weight gradient, those of the chunks */
-    size_t packed_bytes, room_bytes;
+    size_t packed_bytes, scratch_bytes;
     atomic_bool no_memory, failed;
 } job;
 
@@ -171,24 +171,24 @@ static void unpack_task(int64_t slice, void *context) {
     if (!tpi_onednn_unpack(j->plan, packed_at(j, slice), w_at(j, slice))) atomic_store(&j->failed, true);
 }
 
-static void *room_for(job *j, size_t bytes) {
-    void *room = tpi_alloc(bytes);
-    if (!room) atomic_store(&j->no_memory, true);
-    return room;
+static void *scratch_for(job *j, size_t bytes) {
+    void *scratch = tpi_alloc(bytes);
+    if (!scratch) atomic_store(&j->no_memory, true);
+    return scratch;
 }
 
 /* Forward and input gradient: a task is one call. */
 static void image_task(int64_t task, void *context) {
     job *j = context;
     int64_t slice = task % j->t.slices, call = task / j->t.slices;
-    void *room = room_for(j, j->room_bytes);
-    if (!room) return;
+    void *scratch = scratch_for(j, j->scratch_bytes);
+    if (!scratch) return;
     const float *bias = j->t.piece.bias ? j->bias + slice * j->t.y_step : NULL;
     float *x = x_at(j, call, slice);
-    if (!tpi_onednn_run(j->plan, x, packed_at(j, slice), bias, y_at(j, call, slice), room))
+    if (!tpi_onednn_run(j->plan, x, packed_at(j, slice), bias, y_at(j, call, slice), scratch))
         atomic_store(&j->failed, true);
     if (j->t.piece.role == TPI_CONV_X && j->bias) add_bias(j, x, slice);
-    tpi_free(room, j->room_bytes);
+    tpi_free(scratch, j->scratch_bytes);
 }
 
 /* Weight gradient: a task is one partial sum, of a slice over a chunk of calls, added in their order. */
@@ -196,21 +196,21 @@ static void weight_task(int64_t task, void *context) {
     job *j = context;
     int64_t slice = task % j->t.slices, chunk = task / j->t.slices,
             end = tpi_min64(j->t.calls, (chunk + 1) * j->t.each);
-    size_t bytes = j->room_bytes + j->packed_bytes;
-    char *room = room_for(j, bytes);
-    float *sum = packed_at(j, task), *more = (float *)(room + j->room_bytes);
-    for (int64_t call = chunk * j->t.each; room && call < end; call++) {
+    size_t bytes = j->scratch_bytes + j->packed_bytes;
+    char *scratch = scratch_for(j, bytes);
+    float *sum = packed_at(j, task), *more = (float *)(scratch + j->scratch_bytes);
+    for (int64_t call = chunk * j->t.each; scratch && call < end; call++) {
         bool first = call == chunk * j->t.each;
-        if (!tpi_onednn_run(j->plan, x_at(j, call, slice), first ? sum : more, NULL, y_at(j, call, slice), room))
+        if (!tpi_onednn_run(j->plan, x_at(j, call, slice), first ? sum : more, NULL, y_at(j, call, slice), scratch))
             atomic_store(&j->failed, true);
         for (size_t i = 0; !first && i < j->packed_bytes / sizeof *sum; i++) sum[i] += more[i];
     }
-    if (room) tpi_free(room, bytes);
+    if (scratch) tpi_free(scratch, bytes);
 }
 
 static bool finish(job *j) {
     if (atomic_load(&j->no_memory)) {
-        tpi_fail_memory(j->room_bytes, "convolution images");
+        tpi_fail_memory(j->scratch_bytes, "convolution images");
         return false;
     }
     if (atomic_load(&j->failed)) return tpi_refuse(TP_ERR_RUNTIME, "oneDNN could not compute the convolution");
@@ -243,7 +243,7 @@ static bool run(const tpi_conv_call *call) {
     if (!plan) return tpi_refuse(TP_ERR_RUNTIME, "oneDNN has no kernel for the convolution");
     j.plan = plan;
     j.packed_bytes = tpi_onednn_packed_bytes(plan);
-    j.room_bytes = tpi_onednn_scratch_bytes(plan);
+    j.scratch_bytes = tpi_onednn_scratch_bytes(plan);
     size_t bytes = j.packed_bytes * (size_t)(role == TPI_CONV_W ? j.t.slices * j.t.chunks : j.t.slices);
     j.packed = tpi_alloc(bytes);
     bool ok = j.packed && (role == TPI_CONV_W ? run_weights(&j) : run_images(&j));

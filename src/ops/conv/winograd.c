@@ -59,7 +59,7 @@ typedef struct job {
     const float *x, *w, *bias;
     float *out;
     int64_t row_step, column_step, taken; /* of filters; tiles of a block */
-    bool turned;
+    bool rotated;
     int64_t panel, first, tiles, panels; /* the tiles whose patches are shared */
     float *filters, *patches;            /* shared ones, or NULL */
     atomic_size_t missing;
@@ -72,7 +72,7 @@ static void make_patches(const job *j, const block *b, int64_t channel, int64_t 
     for (int64_t c = channel; c < channel + channels; c++, to += j->panel) {
         TPI_ISA_PICK(tpi_winograd_copy)
         (b->strips, b->strip, j->x + c * j->in.height * j->in.width, j->in.width, copy, b->row);
-        TPI_ISA_PICK(tpi_winograd_patches)(b->groups, b->places, copy, b->row, to, step, panel_step);
+        TPI_ISA_PICK(tpi_winograd_patches)(b->groups, b->offsets, copy, b->row, to, step, panel_step);
     }
 }
 
@@ -86,7 +86,7 @@ static void put_tiles(const job *j, int64_t first, int64_t count, int64_t row, i
         int64_t column = (first + i) % j->in.across, at = (first + i) / j->in.across, line = at % j->in.down,
                 image = at / j->in.down;
         tiles[i] = (tpi_winograd_tile){
-            .place = image * j->rows * plane + TPI_WINOGRAD_TILE * (line * j->y[2] + column),
+            .offset = image * j->rows * plane + TPI_WINOGRAD_TILE * (line * j->y[2] + column),
             .rows = i < count ? (int32_t)tpi_min64(j->y[1] - TPI_WINOGRAD_TILE * line, TPI_WINOGRAD_TILE) : 0,
             .columns = (int32_t)tpi_min64(j->y[2] - TPI_WINOGRAD_TILE * column, TPI_WINOGRAD_TILE)};
     }
@@ -99,7 +99,7 @@ static void filters_task(int64_t task, void *context) {
     const job *j = context;
     int64_t row = task * ROWS;
     TPI_ISA_PICK(tpi_winograd_filters)
-    (tpi_min64(ROWS, j->rows - row), j->depth, j->w + row * j->row_step, j->row_step, j->column_step, j->turned,
+    (tpi_min64(ROWS, j->rows - row), j->depth, j->w + row * j->row_step, j->row_step, j->column_step, j->rotated,
      j->filters + row * j->depth, apart(j->rows * j->depth));
 }
 
@@ -110,8 +110,8 @@ static void tiles_task(int64_t task, void *context) {
     lay_out(&j->in, first, count, j->panel, &b);
     int64_t columns = b.groups * TPI_WINOGRAD_LANES, step = apart(columns * j->depth), m_step = apart(ROWS * columns);
     int64_t floats = b.size + TPI_WINOGRAD_PRODUCTS * (step + m_step);
-    float *room = task_room(floats, &j->missing), *m = room, *patches = m + TPI_WINOGRAD_PRODUCTS * m_step;
-    if (!room) return;
+    float *scratch = task_scratch(floats, &j->missing), *m = scratch, *patches = m + TPI_WINOGRAD_PRODUCTS * m_step;
+    if (!scratch) return;
     make_patches(j, &b, 0, j->depth, patches + TPI_WINOGRAD_PRODUCTS * step, patches, step, j->depth * j->panel);
     for (int64_t row = 0; row < j->rows; row += ROWS) {
         int64_t rows = tpi_min64(ROWS, j->rows - row);
@@ -119,12 +119,12 @@ static void tiles_task(int64_t task, void *context) {
                      step, rows, j->depth, columns, m, m_step, false);
         put_tiles(j, first, count, row, rows, m, m_step, columns);
     }
-    task_done(room, floats);
+    task_done(scratch, floats);
 }
 
 static bool run_tiles(job *j) {
     int64_t floats = TPI_WINOGRAD_PRODUCTS * apart(j->rows * j->depth);
-    j->filters = task_room(floats, &j->missing);
+    j->filters = task_scratch(floats, &j->missing);
     if (!j->filters) return succeeded(&j->missing);
     j->taken = tpi_min64(tpi_max64(TASK_PATCHES / (TPI_WINOGRAD_PRODUCTS * j->depth) / j->panel, 1) * j->panel, BLOCK);
     tpi_parallel_for(tpi_ceil_div(j->rows, ROWS), true, filters_task, j);
@@ -141,7 +141,7 @@ static void patches_task(int64_t task, void *context) {
     int64_t blocks = tpi_ceil_div(j->tiles, BLOCK), at = task % blocks * BLOCK, channel = task / blocks * DEPTH,
             depth = tpi_min64(DEPTH, j->depth - channel);
     lay_out(&j->in, j->first + at, tpi_min64(BLOCK, j->tiles - at), j->panel, &b);
-    float *copy = task_room(b.size, &j->missing);
+    float *copy = task_scratch(b.size, &j->missing);
     if (!copy) return;
     int64_t columns = j->panels * j->panel;
     float *to = j->patches + task / blocks * TPI_WINOGRAD_PRODUCTS * apart(columns * DEPTH);
@@ -155,26 +155,26 @@ static void rows_task(int64_t task, void *context) {
     , rows = tpi_min64(ROWS, j->rows - row), columns = j->panels * j->panel;
     int64_t u_step = apart(ROWS * DEPTH), m_step = apart(ROWS * columns),
             floats = TPI_WINOGRAD_PRODUCTS * (u_step + m_step);
-    float *room = task_room(floats, &j->missing), *m = room + TPI_WINOGRAD_PRODUCTS * u_step;
-    if (!room) return;
+    float *scratch = task_scratch(floats, &j->missing), *m = scratch + TPI_WINOGRAD_PRODUCTS * u_step;
+    if (!scratch) return;
     for (int64_t k = 0; k < j->depth; k += DEPTH) {
         int64_t depth = tpi_min64(DEPTH, j->depth - k);
         TPI_ISA_PICK(tpi_winograd_filters)
-        (rows, depth, j->w + row * j->row_step + k * j->column_step, j->row_step, j->column_step, j->turned, room,
+        (rows, depth, j->w + row * j->row_step + k * j->column_step, j->row_step, j->column_step, j->rotated, scratch,
          u_step);
         const float *patches = j->patches + k / DEPTH * TPI_WINOGRAD_PRODUCTS * apart(columns * DEPTH);
-        multiply_all(TPI_WINOGRAD_PRODUCTS, room, depth, u_step, patches, apart(columns * depth), rows, depth, columns,
-                     m, m_step, k > 0);
+        multiply_all(TPI_WINOGRAD_PRODUCTS, scratch, depth, u_step, patches, apart(columns * depth), rows, depth,
+                     columns, m, m_step, k > 0);
     }
     for (int64_t at = 0; at < j->tiles; at += BLOCK)
         put_tiles(j, j->first + at, tpi_min64(BLOCK, j->tiles - at), row, rows, m + at, m_step, columns);
-    task_done(room, floats);
+    task_done(scratch, floats);
 }
 
 static bool run_rows(job *j) {
     int64_t most = tpi_min64(TILES, round_up(j->in.tiles, j->panel)),
             floats = TPI_WINOGRAD_PRODUCTS * tpi_ceil_div(j->depth, DEPTH) * apart(most * DEPTH);
-    j->patches = task_room(floats, &j->missing);
+    j->patches = task_scratch(floats, &j->missing);
     for (; j->patches && j->first < j->in.tiles; j->first += TILES) {
         j->tiles = tpi_min64(TILES, j->in.tiles - j->first);
         j->panels = tpi_ceil_div(j->tiles, j->panel);
@@ -204,7 +204,7 @@ static bool run_y(const tpi_conv *c, const float *x, const float *w, const float
     return run_job(&j);
 }
 
-/* x's gradient is y convolved with the filters turned round, rows and columns exchanged. */
+/* x's gradient is y convolved with the filters rotated by half a circle, rows and columns exchanged. */
 static bool run_x(const tpi_conv *c, const float *y, const float *w, const float *bias, float *x) {
     job j = {
         .in = grid_of(c->batch, c->cy, c->y, 2 - c->pad[1], 2 - c->pad[2], c->x, TPI_WINOGRAD_TILE, TPI_WINOGRAD_PATCH),
@@ -217,7 +217,7 @@ static bool run_x(const tpi_conv *c, const float *y, const float *w, const float
         .out = x,
         .row_step = 9,
         .column_step = 9 * c->cx,
-        .turned = true};
+        .rotated = true};
     return run_job(&j);
 }
 

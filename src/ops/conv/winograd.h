@@ -43,28 +43,28 @@ TPI_ISA_DECLARE(void, tpi_winograd_copy,
                 (int64_t strips, const tpi_winograd_strip *s, const float *from, int64_t from_row, float *to,
                  int64_t to_row));
 
-/* B' d B of groups of eight patches, at `places` of `from`, rows `row` apart; element e of group g goes to
+/* B' d B of groups of eight patches, at `offsets` of `from`, rows `row` apart; element e of group g goes to
  * to + e * step + (the group's panel) * panel_step + (its place in the panel). The second is the weight's. */
 TPI_ISA_DECLARE(void, tpi_winograd_patches,
-                (int64_t groups, const int64_t *places, const float *from, int64_t row, float *to, int64_t step,
+                (int64_t groups, const int64_t *offsets, const float *from, int64_t row, float *to, int64_t step,
                  int64_t panel_step));
 TPI_ISA_DECLARE(void, tpi_winograd_w_patches,
-                (int64_t groups, const int64_t *places, const float *from, int64_t row, float *to, int64_t step,
+                (int64_t groups, const int64_t *offsets, const float *from, int64_t row, float *to, int64_t step,
                  int64_t panel_step));
 /* A m A' of groups of eight tiles; element e of group g goes to to + e * step + 8 g. */
 TPI_ISA_DECLARE(void, tpi_winograd_spread,
-                (int64_t groups, const int64_t *places, const float *from, int64_t row, float *to, int64_t step));
-/* G g G' of a rectangle of filters, row_step and column_step floats apart, each of 9 taps, turned round if so asked;
- * element e goes to to + e * step + row * columns + column. */
+                (int64_t groups, const int64_t *offsets, const float *from, int64_t row, float *to, int64_t step));
+/* G g G' of a rectangle of filters, row_step and column_step floats apart, each of 9 taps, rotated by half a circle if
+ * so asked; element e goes to to + e * step + row * columns + column. */
 TPI_ISA_DECLARE(void, tpi_winograd_filters,
-                (int64_t rows, int64_t columns, const float *w, int64_t row_step, int64_t column_step, bool turned,
+                (int64_t rows, int64_t columns, const float *w, int64_t row_step, int64_t column_step, bool rotated,
                  float *to, int64_t step));
 /* G' u G of a row of filters' gradients, element e at u + e * step + column, is w (columns, 9), or is added to it. */
 TPI_ISA_DECLARE(void, tpi_winograd_filter_grads, (int64_t columns, const float *u, int64_t step, bool add, float *w));
 
 /* Where a tile goes in a plane of results, and how much of it is inside. */
 typedef struct tpi_winograd_tile {
-    int64_t place;
+    int64_t offset;
     int32_t rows, columns;
 } tpi_winograd_tile;
 /* A' m A + bias of groups of eight tiles, element e of group g at m + e * step + 8 g. */

@@ -1,5 +1,5 @@
 /* The transforms of Winograd's convolution: see ops/conv/winograd.h. Eight patches, tiles or filters go side by side,
- * one to a lane; they are read and written as rows of four or eight floats that are turned over in registers. */
+ * one to a lane; they are read and written as rows of four or eight floats that are transposed in registers. */
 #include "ops/conv/winograd.h"
 #include "linalg/float_vectors.h"
 
@@ -20,9 +20,9 @@ typedef float loose __attribute__((vector_size(32), aligned(sizeof(float)), may_
 #define fma8(a, x, y) ((a) * (x) + (y))
 #endif
 
-/* ---- Rows of lanes, turned over ---- */
+/* ---- Rows of lanes, transposed ---- */
 /* In each half: four rows of four become four columns. */
-INLINE void turn(eight v[4]) {
+INLINE void transpose_halves(eight v[4]) {
     eight a = __builtin_shufflevector(v[0], v[1], 0, 8, 1, 9, 4, 12, 5, 13),
           b = __builtin_shufflevector(v[2], v[3], 0, 8, 1, 9, 4, 12, 5, 13);
     eight c = __builtin_shufflevector(v[0], v[1], 2, 10, 3, 11, 6, 14, 7, 15),
@@ -34,22 +34,22 @@ INLINE void turn(eight v[4]) {
 }
 
 /* Floats 0 to 3 of the eight lanes. */
-INLINE void load_four(const float *from, const int64_t *places, eight v[4]) {
+INLINE void load_four(const float *from, const int64_t *offsets, eight v[4]) {
     UNROLL
     for (int i = 0; i < 4; i++) {
         four low, high;
-        memcpy(&low, from + places[i], sizeof low);
-        memcpy(&high, from + places[i + 4], sizeof high);
+        memcpy(&low, from + offsets[i], sizeof low);
+        memcpy(&high, from + offsets[i + 4], sizeof high);
         v[i] = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
     }
-    turn(v);
+    transpose_halves(v);
 }
 
 /* Floats 0 and 1. */
-INLINE void load_two(const float *from, const int64_t *places, eight v[2]) {
+INLINE void load_two(const float *from, const int64_t *offsets, eight v[2]) {
     double d[E];
     UNROLL
-    for (int i = 0; i < E; i++) memcpy(&d[i], from + places[i], sizeof d[i]);
+    for (int i = 0; i < E; i++) memcpy(&d[i], from + offsets[i], sizeof d[i]);
     typedef double doubles __attribute__((vector_size(32)));
     doubles a = {d[0], d[1], d[4], d[5]}, b = {d[2], d[3], d[6], d[7]};
     v[0] = __builtin_shufflevector((eight)a, (eight)b, 0, 2, 8, 10, 4, 6, 12, 14);
@@ -122,15 +122,15 @@ void TPI_ISA(tpi_winograd_copy)(int64_t strips, const tpi_winograd_strip *s, con
         }
 }
 
-void TPI_ISA(tpi_winograd_patches)(int64_t groups, const int64_t *places, const float *from, int64_t row, float *to,
+void TPI_ISA(tpi_winograd_patches)(int64_t groups, const int64_t *offsets, const float *from, int64_t row, float *to,
                                    int64_t step, int64_t panel_step) {
-    for (int64_t g = 0; g < groups; g++, places += E) {
+    for (int64_t g = 0; g < groups; g++, offsets += E) {
         float *out = to + g * E / PANEL * panel_step + g * E % PANEL;
         eight half[4 * 4];
         UNROLL
         for (int r = 0; r < 4; r++) { /* rows of the patch; B along each, to columns of `half` */
             eight d[4];
-            load_four(from + r * row, places, d);
+            load_four(from + r * row, offsets, d);
             small_b(d, half + r, 4);
         }
         UNROLL
@@ -143,15 +143,16 @@ void TPI_ISA(tpi_winograd_patches)(int64_t groups, const int64_t *places, const 
     }
 }
 
-void TPI_ISA(tpi_winograd_w_patches)(int64_t groups, const int64_t *places, const float *from, int64_t row, float *to,
+void TPI_ISA(tpi_winograd_w_patches)(int64_t groups, const int64_t *offsets, const float *from, int64_t row, float *to,
                                      int64_t step, int64_t panel_step) {
-    for (int64_t g = 0; g < groups; g++, places += E) {
+    for (int64_t g = 0; g < groups; g++, offsets += E) {
         float *out = to + g * E / PANEL * panel_step + g * E % PANEL;
         eight half[6 * 6];
         UNROLL
         for (int r = 0; r < 6; r++) { /* rows of the patch; B along each, to columns of `half` */
             eight d[6];
-            load_four(from + r * row, places, d), load_two(from + r * row + 4, places, d + 4);
+            load_four(from + r * row, offsets, d);
+            load_two(from + r * row + 4, offsets, d + 4);
             times_b(d, 1, half + r, 6);
         }
         UNROLL
@@ -164,14 +165,14 @@ void TPI_ISA(tpi_winograd_w_patches)(int64_t groups, const int64_t *places, cons
     }
 }
 
-void TPI_ISA(tpi_winograd_spread)(int64_t groups, const int64_t *places, const float *from, int64_t row, float *to,
+void TPI_ISA(tpi_winograd_spread)(int64_t groups, const int64_t *offsets, const float *from, int64_t row, float *to,
                                   int64_t step) {
-    for (int64_t g = 0; g < groups; g++, places += E, to += E) {
+    for (int64_t g = 0; g < groups; g++, offsets += E, to += E) {
         eight half[6 * 4];
         UNROLL
         for (int r = 0; r < 4; r++) {
             eight d[4];
-            load_four(from + r * row, places, d);
+            load_four(from + r * row, offsets, d);
             times_a(d, 1, half + r, 4);
         }
         UNROLL
@@ -190,14 +191,14 @@ INLINE void put_row(const tpi_winograd_tile *tiles, int r, const eight v[2], flo
     eight pairs[2] = {__builtin_shufflevector(v[0], v[1], 0, 8, 1, 9, 2, 10, 3, 11),
                       __builtin_shufflevector(v[0], v[1], 4, 12, 5, 13, 6, 14, 7, 15)};
     if (in_line) {
-        store8(y + tiles[0].place, pairs[0]);
-        store8(y + tiles[0].place + E, pairs[1]);
+        store8(y + tiles[0].offset, pairs[0]);
+        store8(y + tiles[0].offset + E, pairs[1]);
         return;
     }
     for (int i = 0; i < E; i++) {
         const tpi_winograd_tile *t = tiles + i;
         if (r < t->rows)
-            memcpy(y + t->place, (const float *)(const void *)pairs + 2 * i, (size_t)t->columns * sizeof *y);
+            memcpy(y + t->offset, (const float *)(const void *)pairs + 2 * i, (size_t)t->columns * sizeof *y);
     }
 }
 
@@ -205,7 +206,7 @@ INLINE void put_row(const tpi_winograd_tile *tiles, int r, const eight v[2], flo
 INLINE bool are_in_line(const tpi_winograd_tile *tiles) {
     bool so = true;
     for (int i = 0; i < E; i++)
-        so = so && tiles[i].rows == 2 && tiles[i].columns == 2 && tiles[i].place == tiles[0].place + 2 * i;
+        so = so && tiles[i].rows == 2 && tiles[i].columns == 2 && tiles[i].offset == tiles[0].offset + 2 * i;
     return so;
 }
 
@@ -244,8 +245,8 @@ INLINE void turn8(eight v[8]) {
         low[i] = __builtin_shufflevector(v[i], v[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
         high[i] = __builtin_shufflevector(v[i], v[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
-    turn(low);
-    turn(high);
+    transpose_halves(low);
+    transpose_halves(high);
     UNROLL
     for (int i = 0; i < 4; i++) {
         v[i] = low[i];
@@ -254,7 +255,7 @@ INLINE void turn8(eight v[8]) {
 }
 
 /* Eight filters, apart as said, to `to`: element e at e * step. `count` of them are stored. */
-INLINE void filters(const float *w, int64_t apart, bool turned, float *to, int64_t step, int64_t count) {
+INLINE void filters(const float *w, int64_t apart, bool rotated, float *to, int64_t step, int64_t count) {
     eight g[TAPS], half[4 * 3];
     UNROLL
     for (int i = 0; i < E; i++) g[i] = load8(w + i * apart);
@@ -267,7 +268,7 @@ INLINE void filters(const float *w, int64_t apart, bool turned, float *to, int64
                    w[5 * apart + 8],
                    w[6 * apart + 8],
                    w[7 * apart + 8]};
-    if (turned) UNROLL
+    if (rotated) UNROLL
     for (int i = 0; i < 4; i++) {
         eight v = g[i];
         g[i] = g[8 - i];
@@ -290,24 +291,24 @@ INLINE void filters(const float *w, int64_t apart, bool turned, float *to, int64
 }
 
 void TPI_ISA(tpi_winograd_filters)(int64_t rows, int64_t columns, const float *w, int64_t row_step, int64_t column_step,
-                                   bool turned, float *to, int64_t step) {
+                                   bool rotated, float *to, int64_t step) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j += E) {
             const float *from = w + i * row_step + j * column_step;
             float *out = to + i * columns + j;
             if (columns - j >= E) { /* constants make two loops without choices */
                 UNROLL
-                for (int k = 0; k < E; k++) __builtin_prefetch(from + (turned ? 2 : 1) * row_step + k * column_step);
-                if (turned)
+                for (int k = 0; k < E; k++) __builtin_prefetch(from + (rotated ? 2 : 1) * row_step + k * column_step);
+                if (rotated)
                     filters(from, column_step, true, out, step, E);
                 else
                     filters(from, column_step, false, out, step, E);
                 continue;
             }
-            float room[E * TAPS] = {0};
+            float scratch[E * TAPS] = {0};
             for (int64_t k = 0; k < columns - j; k++)
-                memcpy(room + k * TAPS, from + k * column_step, TAPS * sizeof *room);
-            filters(room, TAPS, turned, out, step, columns - j);
+                memcpy(scratch + k * TAPS, from + k * column_step, TAPS * sizeof *scratch);
+            filters(scratch, TAPS, rotated, out, step, columns - j);
         }
 }
 

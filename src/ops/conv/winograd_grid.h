@@ -24,7 +24,7 @@ typedef struct block {
     int64_t count, groups;     /* tiles; groups of eight in whole panels */
     int64_t strips, size, row; /* of the copy, in floats */
     tpi_winograd_strip strip[BLOCK];
-    int64_t places[BLOCK]; /* those past the last tile's are the first one's */
+    int64_t offsets[BLOCK]; /* those past the last tile's are the first one's */
 } block;
 
 static inline int64_t round_up(int64_t n, int64_t multiple) { return tpi_ceil_div(n, multiple) * multiple; }
@@ -75,11 +75,11 @@ static inline void lay_out(const grid *g, int64_t first, int64_t count, int64_t 
         b->strip[b->strips++] = strip_of(g, image, top, bottom, one ? at % g->across : 0,
                                          one ? (at + n - 1) % g->across : g->across - 1, b->size, b->row);
         for (int64_t i = 0; i < n; i++)
-            b->places[done + i] = b->size + g->tile * (((at + i) / g->across - top) * b->row + (at + i) % g->across);
+            b->offsets[done + i] = b->size + g->tile * (((at + i) / g->across - top) * b->row + (at + i) % g->across);
         b->size += (g->tile * (bottom - top) + g->patch) * b->row;
         done += n;
     }
-    for (; done < b->groups * TPI_WINOGRAD_LANES; done++) b->places[done] = b->places[0];
+    for (; done < b->groups * TPI_WINOGRAD_LANES; done++) b->offsets[done] = b->offsets[0];
 }
 
 /* The products (rows, depth) (depth, columns): a's rows are a_row apart, its matrices a_step; b's are packed. c's rows
@@ -105,15 +105,15 @@ static inline void multiply_all(int64_t products, const float *a, int64_t a_row,
 }
 
 /* Room of a task, in floats. Without it the job has failed: `missing` tells how many bytes there were not. */
-static inline float *task_room(int64_t floats, atomic_size_t *missing) {
+static inline float *task_scratch(int64_t floats, atomic_size_t *missing) {
     size_t bytes = (size_t)floats * sizeof(float);
     if (atomic_load(missing)) return NULL; /* nobody will look at the rest */
-    float *room = tpi_alloc(bytes);
-    if (!room) atomic_store(missing, bytes);
-    return room;
+    float *scratch = tpi_alloc(bytes);
+    if (!scratch) atomic_store(missing, bytes);
+    return scratch;
 }
-static inline void task_done(float *room, int64_t floats) {
-    if (room) tpi_free(room, (size_t)floats * sizeof(float));
+static inline void task_done(float *scratch, int64_t floats) {
+    if (scratch) tpi_free(scratch, (size_t)floats * sizeof(float));
 }
 static inline bool succeeded(atomic_size_t *missing) {
     size_t bytes = atomic_load(missing);

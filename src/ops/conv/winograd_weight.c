@@ -32,14 +32,14 @@ static void patches_task(int64_t task, void *context) {
             lanes[32];
     lay_out(&j->x, j->first + at, tpi_min64(BLOCK, j->tiles - at), j->panel, &b);
     int64_t floats = b.size * j->panel, there = tpi_min64(j->panel, j->x.channels - channel);
-    float *copy = task_room(floats, &j->missing), *to = j->patches + channel * j->tiles + at * j->panel;
+    float *copy = task_scratch(floats, &j->missing), *to = j->patches + channel * j->tiles + at * j->panel;
     if (!copy) return;
     memset(copy, 0, (size_t)floats * sizeof *copy);
     for (int64_t i = 0; i < j->panel; i++) lanes[i] = i * b.size;
     for (int64_t i = 0; i < there; i++) TPI_ISA_PICK(tpi_winograd_copy)
     (b.strips, b.strip, j->from_x + (channel + i) * j->x.height * j->x.width, j->x.width, copy + lanes[i], b.row);
     for (int64_t i = 0; i < b.count; i++) TPI_ISA_PICK(tpi_winograd_w_patches)
-    (j->panel / TPI_WINOGRAD_LANES, lanes, copy + b.places[i], b.row, to + i * j->panel, apart(j->columns * j->tiles),
+    (j->panel / TPI_WINOGRAD_LANES, lanes, copy + b.offsets[i], b.row, to + i * j->panel, apart(j->columns * j->tiles),
      0);
     task_done(copy, floats);
 }
@@ -50,14 +50,14 @@ static void spread_task(int64_t task, void *context) {
     block b;
     int64_t blocks = tpi_ceil_div(j->tiles, BLOCK), at = task % blocks * BLOCK, channel = task / blocks * j->panel;
     lay_out(&j->y, j->first + at, tpi_min64(BLOCK, j->tiles - at), TPI_WINOGRAD_LANES, &b);
-    float *copy = task_room(b.size, &j->missing);
+    float *copy = task_scratch(b.size, &j->missing);
     if (!copy) return;
     memset(copy, 0, (size_t)b.size * sizeof *copy);
     for (int64_t c = channel; c < tpi_min64(channel + j->panel, j->y.channels); c++) {
         TPI_ISA_PICK(tpi_winograd_copy)
         (b.strips, b.strip, j->from_y + c * j->y.height * j->y.width, j->y.width, copy, b.row);
         TPI_ISA_PICK(tpi_winograd_spread)
-        (b.groups, b.places, copy, b.row, j->spread + c * j->row + at, apart(j->y.channels * j->row));
+        (b.groups, b.offsets, copy, b.row, j->spread + c * j->row + at, apart(j->y.channels * j->row));
     }
     task_done(copy, b.size);
 }
@@ -95,7 +95,7 @@ static void rectangle_task(int64_t task, void *context) {
     , column = task % across * COLUMNS;
     int64_t rows = tpi_min64(ROWS, j->y.channels - row), columns = tpi_min64(COLUMNS, j->columns - column),
             step = apart(ROWS * COLUMNS), floats = TPI_WINOGRAD_W_PRODUCTS * step;
-    float *sums = task_room(floats, &j->missing);
+    float *sums = task_scratch(floats, &j->missing);
     if (!sums) return;
     multiply_all(TPI_WINOGRAD_W_PRODUCTS, j->spread + row * j->row, j->row, apart(j->y.channels * j->row),
                  j->patches + column * j->tiles, apart(j->columns * j->tiles), rows, j->tiles, columns, sums, step,
@@ -138,9 +138,9 @@ bool tpi_conv_winograd_w(const tpi_conv *c, const float *x, const float *y, floa
         tpi_min64(round_up((kept ? 1 : 2) * PORTION / per_tile, BLOCK), round_up(j.x.tiles, TPI_WINOGRAD_LANES));
     int64_t patches = TPI_WINOGRAD_W_PRODUCTS * apart(each * j.columns),
             spread = TPI_WINOGRAD_W_PRODUCTS * apart(apart(each) * c->cy);
-    j.patches = task_room(patches + spread, &j.missing);
+    j.patches = task_scratch(patches + spread, &j.missing);
     j.spread = j.patches ? j.patches + patches : NULL;
-    j.sums = kept ? task_room(sums, &j.missing) : NULL;
+    j.sums = kept ? task_scratch(sums, &j.missing) : NULL;
     if (!atomic_load(&j.missing)) run_portions(&j, each);
     task_done(j.patches, patches + spread);
     task_done(j.sums, sums);

@@ -138,12 +138,12 @@ static bool check_parts(const tp_tensor *real, const tp_tensor *imag) {
 
 tp_tensor *tpi_compose_polar(tp_tensor *abs, tp_tensor *angle) {
     if (!check_parts(abs, angle)) return NULL;
-    tpi_temporaries bag = {0};
-    tp_tensor *cosine = tpi_put(&bag, tpo_cos(angle));
-    tp_tensor *sine = cosine ? tpi_put(&bag, tpo_sin(angle)) : NULL;
-    tp_tensor *real = sine ? tpi_put(&bag, tpo_mul(TP_OPERAND(abs), TP_OPERAND(cosine))) : NULL;
-    tp_tensor *imag = real ? tpi_put(&bag, tpo_mul(TP_OPERAND(abs), TP_OPERAND(sine))) : NULL;
-    return tpi_release_temporaries(&bag, imag ? tpo_complex(real, imag) : NULL);
+    tpi_temporaries temps = {0};
+    tp_tensor *cosine = tpi_put(&temps, tpo_cos(angle));
+    tp_tensor *sine = cosine ? tpi_put(&temps, tpo_sin(angle)) : NULL;
+    tp_tensor *real = sine ? tpi_put(&temps, tpo_mul(TP_OPERAND(abs), TP_OPERAND(cosine))) : NULL;
+    tp_tensor *imag = real ? tpi_put(&temps, tpo_mul(TP_OPERAND(abs), TP_OPERAND(sine))) : NULL;
+    return tpi_release_temporaries(&temps, imag ? tpo_complex(real, imag) : NULL);
 }
 
 tp_tensor *tpi_native_complex(tp_tensor *real, tp_tensor *imag) {

@@ -1,4 +1,5 @@
 /* to and its kin: the tensor itself where nothing is to be done, a differentiable conversion otherwise. */
+#include "tensor/same_device.h"
 #include "ops/native.h"
 #include <taper/gpu.h>
 #include "tpi_ops.h"
@@ -22,7 +23,7 @@ static bool says_layout(const tp_tensor *t, tp_layout layout) {
 tp_tensor *tpi_compose_to(tp_tensor *self, tp_dtype dtype, tp_device device, bool copy, tp_layout memory_format,
                           bool non_blocking) {
     tp_device here = tpi_device(self);
-    bool other_device = device.type && (device.type != here.type || device.index != here.index);
+    bool other_device = device.type && !tpi_same_device(device, here);
     bool other_dtype = dtype && dtype != (tp_dtype)self->dtype;
     tp_tensor *t = tpi_retain(self);
     if (other_dtype) t = tpi_release_then(t, tpo_to_dtype(t, dtype));

@@ -146,7 +146,10 @@ static void write_terms(int64_t chunk, void *context) {
     const progression *p = context;
     int64_t i = chunk * CHUNK, end = i + CHUNK < p->n ? i + CHUNK : p->n;
     if (p->dtype == TP_INT64) {
-        for (; i < end; i++) ((int64_t *)(void *)p->data)[i] = p->start + p->step * i;
+        const uint64_t step =
+            (uint64_t)p->step; /* sums instead of products, which few instruction sets have for vectors */
+        uint64_t next = (uint64_t)p->start + step * (uint64_t)i, *to = (uint64_t *)(void *)p->data;
+        for (; i < end; i++, next += step) to[i] = next;
     } else if (p->dtype == TP_FLOAT32) {
         for (; i < end; i++) ((float *)(void *)p->data)[i] = (float)term(p, i);
     } else {

@@ -1,5 +1,6 @@
 /* Window functions. A periodic window is the symmetric one of one more point, without its last. On GPUs a kernel writes
  * them (ops/creation/window_gpu.c): the tables name these natives on both lines. */
+#include "tensor/same_device.h"
 #include "ops/creation/window.h"
 #include <math.h>
 
@@ -41,7 +42,7 @@ static tp_tensor *make_window(int64_t length, bool periodic, tpi_window w, tp_dt
         return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected a floating dtype, got %s", tp_dtype_name(dtype));
     int64_t last = periodic ? length : length - 1;
     device = tpi_device_or_default(device);
-    if (device.type == TP_CUDA || device.type == TP_XPU) {
+    if (tpi_is_gpu(device)) {
         tp_tensor *there = tpi_gpu_window(length, last, &w, dtype, device);
         if (there || tp_error()) return there;
     }

@@ -16,7 +16,7 @@ typedef struct tpi_window {
         TPI_WINDOW_GAUSSIAN,
         TPI_WINDOW_EXPONENTIAL,
         TPI_WINDOW_SUM
-    } kind; /* as in gpu/kernels/window.h */
+    } kind; /* as in window_gpu_kernel.h */
 } tpi_window;
 
 /* Written by a kernel: element i is the window's at i of `last`. NULL without an error: not served. */

@@ -2,10 +2,11 @@
 #include "ops/creation/window.h"
 #include "ops/native_gpu.h"
 
-enum { TERMS = 8 }; /* as ops/creation/window.gpu.h has it */
+enum { TERMS = 8 }; /* as ops/creation/window_gpu_kernel.h has it */
 
-static const tpi_gpu_site window_site = {"window.gpu.h", "window"}, frequencies_site = {"window.gpu.h", "frequencies"},
-                          grid_site = {"window.gpu.h", "grid"};
+static const tpi_gpu_site window_site = {"window_gpu_kernel.h", "window"},
+                          frequencies_site = {"window_gpu_kernel.h", "frequencies"},
+                          grid_site = {"window_gpu_kernel.h", "grid"};
 
 static tpi_gpu_function *kernel_of(const tpi_gpu_site *site, tp_device device, tp_dtype dtype, bool wide, int64_t n,
                                    int kind, bool corners) {
@@ -69,14 +70,14 @@ tpi_served tpi_gpu_base_grid(tp_ints size, bool align_corners, tp_dtype dtype, t
     device = tpi_device_or_default(device);
     bool wide = tpi_gpu_has_f64(device);
     if (dims < 1 || dims > 3 || !tp_dtype_is_floating(dtype) || (dtype == TP_FLOAT64 && !wide)) return TPI_DECLINED;
-    int64_t sizes[3] = {1, 1, 1}, places = 1;
+    int64_t sizes[3] = {1, 1, 1}, points = 1;
     for (int d = 0; d < dims; d++) {
         sizes[d] = size.v[size.n - 1 - d];
-        places *= sizes[d];
+        points *= sizes[d];
     }
-    if (places < 1) return TPI_DECLINED;
-    int64_t n = places * (dims + 1);
-    tp_tensor *out = tpi_empty(TP_INTS(places, dims + 1), dtype, device);
+    if (points < 1) return TPI_DECLINED;
+    int64_t n = points * (dims + 1);
+    tp_tensor *out = tpi_empty(TP_INTS(points, dims + 1), dtype, device);
     tpi_gpu_function *kernel = out ? kernel_of(&grid_site, device, dtype, wide, n, dims, align_corners) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_VAL(n), TPI_GPU_VAL(sizes[0]),
                                 TPI_GPU_VAL(sizes[1]), TPI_GPU_VAL(sizes[2])};

@@ -67,8 +67,8 @@ static tp_tensor *sizes_of(tp_tensor *weight, tp_tensor *indices, tp_tensor *off
 static tp_tensor *bag_max(tp_tensor *rows, tp_tensor *bag, int64_t bags) {
     if (rows->shape[0] == 0) return tpo_segment_sum(rows, bag, bags);
     tpi_temporaries held = {0};
-    tp_tensor *places = tpi_put(&held, tpo_segment_argmax(rows, bag, bags)),
-              *values = tpi_put(&held, places ? tpo_gather(rows, 0, places, false) : NULL);
+    tp_tensor *indices = tpi_put(&held, tpo_segment_argmax(rows, bag, bags)),
+              *values = tpi_put(&held, indices ? tpo_gather(rows, 0, indices, false) : NULL);
     tp_tensor *sizes = tpi_put(&held, values ? bag_sizes(bag, bags, (tp_dtype)rows->dtype) : NULL),
               *full = tpi_put(&held, sizes ? tpo_clamp_max(sizes, tp_operand_int(1)) : NULL);
     return tpi_release_temporaries(&held, full ? tpo_mul(tp_operand_tensor(values), tp_operand_tensor(full)) : NULL);

@@ -105,20 +105,20 @@ tp_tensor *tpi_native_embedding_backward_backward(tp_tensor *grad, tp_tensor *in
 }
 
 /* Which indices each task adds up, in their order: one pass over them, instead of one per task. NULL without memory. */
-static bool takes_part(const job *j, int64_t i) { return j->index[i] != j->padding && (!j->bag || j->bag[i] >= 0); }
+static bool is_counted(const job *j, int64_t i) { return j->index[i] != j->padding && (!j->bag || j->bag[i] >= 0); }
 static int64_t *sort_by_task(job *j) {
     int64_t each = tpi_ceil_div(j->rows, ROW_TASKS), *sorted = tpi_alloc((size_t)(j->n + 1) * sizeof *sorted),
             at[ROW_TASKS] = {0};
     if (!sorted) return NULL;
     for (int64_t i = 0; i < j->n; i++)
-        if (takes_part(j, i)) at[j->index[i] / each]++;
+        if (is_counted(j, i)) at[j->index[i] / each]++;
     j->begins[0] = 0;
     for (int task = 0; task < ROW_TASKS; task++) {
         j->begins[task + 1] = j->begins[task] + at[task];
         at[task] = j->begins[task];
     }
     for (int64_t i = 0; i < j->n; i++)
-        if (takes_part(j, i)) sorted[at[j->index[i] / each]++] = i;
+        if (is_counted(j, i)) sorted[at[j->index[i] / each]++] = i;
     return sorted;
 }
 

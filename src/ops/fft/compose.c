@@ -90,30 +90,30 @@ static bool check_precision(const tp_tensor *t) {
            tpi_refuse(TP_ERR_MISSING, "argument 'self': Unsupported dtype %s", tp_dtype_word((tp_dtype)t->dtype));
 }
 
-static tp_tensor *in_dtype(tpi_temporaries *bag, tp_tensor *t, tp_dtype dtype) {
-    return (tp_dtype)t->dtype == dtype ? t : tpi_put(bag, tpo_to_dtype(t, dtype));
+static tp_tensor *in_dtype(tpi_temporaries *temps, tp_tensor *t, tp_dtype dtype) {
+    return (tp_dtype)t->dtype == dtype ? t : tpi_put(temps, tpo_to_dtype(t, dtype));
 }
-static tp_tensor *as_complex(tpi_temporaries *bag, tp_tensor *t) {
-    return in_dtype(bag, t, tpi_dtype_to_complex(tpi_dtype_to_float((tp_dtype)t->dtype)));
+static tp_tensor *as_complex(tpi_temporaries *temps, tp_tensor *t) {
+    return in_dtype(temps, t, tpi_dtype_to_complex(tpi_dtype_to_float((tp_dtype)t->dtype)));
 }
 
 /* Cut to n elements along a dim, or filled up with zeros. */
-static tp_tensor *resized(tpi_temporaries *bag, tp_tensor *t, int64_t dim, int64_t n) {
+static tp_tensor *resized(tpi_temporaries *temps, tp_tensor *t, int64_t dim, int64_t n) {
     if (!t || t->shape[dim] == n) return t;
-    if (t->shape[dim] > n) return tpi_put(bag, tpo_narrow(t, dim, 0, n));
+    if (t->shape[dim] > n) return tpi_put(temps, tpo_narrow(t, dim, 0, n));
     int64_t pad[2 * TP_MAX_DIMS] = {0}, last = t->ndim - 1 - dim; /* pads are listed from the last dim on */
     pad[2 * last + 1] = n - t->shape[dim];
-    return tpi_put(bag, tpo_constant_pad_nd(t, tp_ints_view(pad, 2 * last + 2), tp_int(0)));
+    return tpi_put(temps, tpo_constant_pad_nd(t, tp_ints_view(pad, 2 * last + 2), tp_int(0)));
 }
 
 /* ---- Transforms ---- */
 
 static tp_tensor *complex_to_complex(tp_tensor *self, const request *r, bool forward) {
     if (!check_precision(self)) return NULL;
-    tpi_temporaries bag = {0};
-    tp_tensor *x = as_complex(&bag, self);
-    for (int i = 0; i < r->ndim; i++) x = resized(&bag, x, r->dim[i], r->size[i]);
-    return tpi_release_temporaries(&bag, tpo_fft_c2c(x, tp_ints_view(r->dim, r->ndim), r->scale, forward));
+    tpi_temporaries temps = {0};
+    tp_tensor *x = as_complex(&temps, self);
+    for (int i = 0; i < r->ndim; i++) x = resized(&temps, x, r->dim[i], r->size[i]);
+    return tpi_release_temporaries(&temps, tpo_fft_c2c(x, tp_ints_view(r->dim, r->ndim), r->scale, forward));
 }
 
 /* The last dim by the real transform, the others by the complex one. Backward: the conjugate, for ihfft. */
@@ -122,13 +122,13 @@ static tp_tensor *real_to_complex(tp_tensor *self, const request *r, bool forwar
     if (r->ndim < 1)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': %s must transform at least one axis",
                         forward ? "rfftn" : "ihfftn");
-    tpi_temporaries bag = {0};
-    tp_tensor *x = in_dtype(&bag, self, tpi_dtype_to_float((tp_dtype)self->dtype));
-    for (int i = 0; i < r->ndim; i++) x = resized(&bag, x, r->dim[i], r->size[i]);
-    x = tpi_put(&bag, tpo_fft_r2c(x, r->dim[r->ndim - 1], r->scale));
-    if (!forward) x = tpi_put(&bag, tpo_conj_physical(x));
-    if (r->ndim > 1) x = tpi_put(&bag, tpo_fft_c2c(x, tp_ints_view(r->dim, r->ndim - 1), 1, forward));
-    return tpi_release_temporaries(&bag, tpi_retain(x));
+    tpi_temporaries temps = {0};
+    tp_tensor *x = in_dtype(&temps, self, tpi_dtype_to_float((tp_dtype)self->dtype));
+    for (int i = 0; i < r->ndim; i++) x = resized(&temps, x, r->dim[i], r->size[i]);
+    x = tpi_put(&temps, tpo_fft_r2c(x, r->dim[r->ndim - 1], r->scale));
+    if (!forward) x = tpi_put(&temps, tpo_conj_physical(x));
+    if (r->ndim > 1) x = tpi_put(&temps, tpo_fft_c2c(x, tp_ints_view(r->dim, r->ndim - 1), 1, forward));
+    return tpi_release_temporaries(&temps, tpi_retain(x));
 }
 
 /* forward: hfft, which is the inverse of the conjugate. */
@@ -137,13 +137,13 @@ static tp_tensor *complex_to_real(tp_tensor *self, const request *r, bool forwar
     if (r->ndim < 1)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': %s must transform at least one axis",
                         forward ? "hfftn" : "irfftn");
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     int last = r->ndim - 1;
-    tp_tensor *x = as_complex(&bag, self);
-    for (int i = 0; i < r->ndim; i++) x = resized(&bag, x, r->dim[i], i == last ? r->size[i] / 2 + 1 : r->size[i]);
-    if (last > 0) x = tpi_put(&bag, tpo_fft_c2c(x, tp_ints_view(r->dim, last), 1, forward));
-    if (forward) x = tpi_put(&bag, tpo_conj_physical(x));
-    return tpi_release_temporaries(&bag, tpo_fft_c2r(x, r->dim[last], r->size[last], r->scale));
+    tp_tensor *x = as_complex(&temps, self);
+    for (int i = 0; i < r->ndim; i++) x = resized(&temps, x, r->dim[i], i == last ? r->size[i] / 2 + 1 : r->size[i]);
+    if (last > 0) x = tpi_put(&temps, tpo_fft_c2c(x, tp_ints_view(r->dim, last), 1, forward));
+    if (forward) x = tpi_put(&temps, tpo_conj_physical(x));
+    return tpi_release_temporaries(&temps, tpo_fft_c2r(x, r->dim[last], r->size[last], r->scale));
 }
 
 tp_tensor *tpi_compose_fft(tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward) {
@@ -188,24 +188,25 @@ tp_tensor *tpi_compose_double_inner(tp_tensor *self, int64_t dim, int64_t n) {
                         (long long)n, tpi_shape_text(tpi_shape(self)));
     int64_t inner = (n - 1) / 2;
     if (inner < 1) return tpi_retain(self);
-    tpi_temporaries bag = {0};
-    tp_tensor *first = tpi_put(&bag, tpo_narrow(self, d, 0, 1)), *middle = tpi_put(&bag, tpo_narrow(self, d, 1, inner));
-    tp_tensor *twice = tpi_put(&bag, tpo_add(TP_OPERAND(middle), TP_OPERAND(middle), tp_int(1)));
+    tpi_temporaries temps = {0};
+    tp_tensor *first = tpi_put(&temps, tpo_narrow(self, d, 0, 1)),
+              *middle = tpi_put(&temps, tpo_narrow(self, d, 1, inner));
+    tp_tensor *twice = tpi_put(&temps, tpo_add(TP_OPERAND(middle), TP_OPERAND(middle), tp_int(1)));
     tp_tensor *parts[3] = {first, twice, NULL};
     int64_t count = 2;
-    if (n % 2 == 0) parts[count++] = tpi_put(&bag, tpo_narrow(self, d, inner + 1, 1));
-    if (!first || !twice || (n % 2 == 0 && !parts[2])) return tpi_release_temporaries(&bag, NULL);
-    return tpi_release_temporaries(&bag, tpo_cat((tp_tensors){parts, count}, d));
+    if (n % 2 == 0) parts[count++] = tpi_put(&temps, tpo_narrow(self, d, inner + 1, 1));
+    if (!first || !twice || (n % 2 == 0 && !parts[2])) return tpi_release_temporaries(&temps, NULL);
+    return tpi_release_temporaries(&temps, tpo_cat((tp_tensors){parts, count}, d));
 }
 
 tp_tensor *tpi_compose_fill_up(tp_tensor *self, int64_t dim, int64_t n) {
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     int d = TPI_DIM(self, dim);
     if (d < 0) return NULL;
     if (n < 0 || self->ndim == 0)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'n': expected 0 or more and a dimension, got %lld for shape %s",
                         (long long)n, tpi_shape_text(tpi_shape(self)));
-    return tpi_release_temporaries(&bag, tpi_retain(resized(&bag, self, d, n)));
+    return tpi_release_temporaries(&temps, tpi_retain(resized(&temps, self, d, n)));
 }
 
 /* inverse: undoes the shift of odd sizes too. */

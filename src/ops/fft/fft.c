@@ -7,10 +7,19 @@
 #include "ops/native.h"
 #include <stdatomic.h>
 
-/* A group of lines has MOST_LANES if it then has no more than FEW_ELEMENTS, which stay in the first cache; else
- * SOME_LANES, which are moved by vectors too, up to MANY_ELEMENTS in the second; longer lines go fewer at a time.
- * APART: bytes, a multiple of TPI_ALIGN; a power of two apart, the arrays would share cache sets. */
-enum { MOST_LANES = 16, SOME_LANES = 8, FEW_ELEMENTS = 1 << 13, MANY_ELEMENTS = 1 << 16, TILE = 16, APART = 1024 };
+/* A group of lines has MOST_LANES if it then has no more than FEW_ELEMENTS, which stay in the first cache, or if
+ * vectors are that wide; else SOME_LANES, which are moved by vectors too, up to MANY_ELEMENTS in the second; longer
+ * lines go fewer at a time. APART: bytes, a multiple of TPI_ALIGN; a power of two apart, the arrays would share cache
+ * sets. ARRAYS: four that the kernels work in, and the size of two for a line of complex numbers. */
+enum {
+    MOST_LANES = 16,
+    SOME_LANES = 8,
+    FEW_ELEMENTS = 1 << 13,
+    MANY_ELEMENTS = 1 << 16,
+    TILE = 16,
+    APART = 1024,
+    ARRAYS = 6
+};
 typedef enum line_kind { COMPLEX, FROM_REAL, TO_REAL } line_kind;
 
 typedef struct job {
@@ -34,19 +43,19 @@ static void run_plan_f64(const tpi_fft_plan *plan, int64_t lanes, double **work)
     TPI_ISA_PICK(tpi_fft_run_f64)(plan, lanes, work);
 }
 
-static void take_across_f32(int64_t n, int64_t lanes, const float *from, int64_t step, float *re, float *im) {
-    TPI_ISA_PICK(tpi_fft_take_across_f32)(n, lanes, from, step, re, im);
+static void load_across_f32(int64_t n, int64_t lanes, const float *from, int64_t step, float *re, float *im) {
+    TPI_ISA_PICK(tpi_fft_load_across_f32)(n, lanes, from, step, re, im);
 }
-static void take_across_f64(int64_t n, int64_t lanes, const double *from, int64_t step, double *re, double *im) {
-    TPI_ISA_PICK(tpi_fft_take_across_f64)(n, lanes, from, step, re, im);
+static void load_across_f64(int64_t n, int64_t lanes, const double *from, int64_t step, double *re, double *im) {
+    TPI_ISA_PICK(tpi_fft_load_across_f64)(n, lanes, from, step, re, im);
 }
-static void give_across_f32(int64_t n, int64_t lanes, const float *re, const float *im, float scale, float *to,
-                            int64_t step) {
-    TPI_ISA_PICK(tpi_fft_give_across_f32)(n, lanes, re, im, scale, to, step);
+static void store_across_f32(int64_t n, int64_t lanes, const float *re, const float *im, float scale, float *to,
+                             int64_t step) {
+    TPI_ISA_PICK(tpi_fft_store_across_f32)(n, lanes, re, im, scale, to, step);
 }
-static void give_across_f64(int64_t n, int64_t lanes, const double *re, const double *im, double scale, double *to,
-                            int64_t step) {
-    TPI_ISA_PICK(tpi_fft_give_across_f64)(n, lanes, re, im, scale, to, step);
+static void store_across_f64(int64_t n, int64_t lanes, const double *re, const double *im, double scale, double *to,
+                             int64_t step) {
+    TPI_ISA_PICK(tpi_fft_store_across_f64)(n, lanes, re, im, scale, to, step);
 }
 
 #define HALVES(real, suffix)                                                                                     \
@@ -54,12 +63,26 @@ static void give_across_f64(int64_t n, int64_t lanes, const double *re, const do
                                    const real *re, const real *im, real *xr, real *xi) {                         \
         TPI_ISA_PICK(tpi_fft_make_half_##suffix)(first, last, h, half, lanes, re, im, xr, xi);                   \
     }                                                                                                            \
-    static void take_half_##suffix(int64_t first, int64_t last, const real *half, int64_t lanes, const real *xr, \
+    static void load_half_##suffix(int64_t first, int64_t last, const real *half, int64_t lanes, const real *xr, \
                                    const real *xi, const real *yr, const real *yi, real *re, real *im) {         \
-        TPI_ISA_PICK(tpi_fft_take_half_##suffix)(first, last, half, lanes, xr, xi, yr, yi, re, im);              \
+        TPI_ISA_PICK(tpi_fft_load_half_##suffix)(first, last, half, lanes, xr, xi, yr, yi, re, im);              \
     }
 HALVES(float, f32)
 HALVES(double, f64)
+
+#define SINGLE_LINES(real, suffix)                                                                               \
+    static void run_line_##suffix(const tpi_fft_plan *plan, const real *from, bool swapped, real **work) {       \
+        TPI_ISA_PICK(tpi_fft_line_##suffix)(plan, from, swapped, work);                                          \
+    }                                                                                                            \
+    static void make_half_line_##suffix(int64_t h, const real *half, const real *re, const real *im, real scale, \
+                                        real *to) {                                                              \
+        TPI_ISA_PICK(tpi_fft_make_half_line_##suffix)(h, half, re, im, scale, to);                               \
+    }                                                                                                            \
+    static void load_half_line_##suffix(int64_t h, const real *half, const real *from, real *to) {               \
+        TPI_ISA_PICK(tpi_fft_load_half_line_##suffix)(h, half, from, to);                                        \
+    }
+SINGLE_LINES(float, f32)
+SINGLE_LINES(double, f64)
 
 #define T    float
 #define NAME _f32
@@ -75,23 +98,33 @@ HALVES(double, f64)
 static void run_group(int64_t chunk, void *context) {
     job *j = context;
     int64_t first = chunk * j->lanes, lanes = j->lines - first < j->lanes ? j->lines - first : j->lanes;
-    size_t item = j->single ? sizeof(float) : sizeof(double),
-           room = ((size_t)tpi_fft_room(j->plan, lanes) * item + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN + APART;
-    char *memory = tpi_alloc(4 * room);
+    const int64_t numbers = j->plan->first ? j->plan->n : tpi_fft_work_size(j->plan, lanes);
+    const size_t item = j->single ? sizeof(float) : sizeof(double);
+    const size_t array_bytes = ((size_t)numbers * item + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN + APART;
+    char *memory = tpi_alloc(ARRAYS * array_bytes);
     if (!memory) {
         atomic_store(&j->failed, true);
         return;
     }
     tpi_odometer walk = j->walk;
     tpi_odometer_seek(&walk, first);
-    char *part[4] = {memory, memory + room, memory + 2 * room, memory + 3 * room};
+    void *part[ARRAYS];
+    for (int i = 0; i < ARRAYS; i++) part[i] = memory + i * (int64_t)array_bytes;
     if (j->single)
-        run_lines_f32(j, &walk, lanes,
-                      (float *[]){(float *)part[0], (float *)part[1], (float *)part[2], (float *)part[3]});
+        (j->plan->first ? run_single_lines_f32
+                        : run_lines_f32)(j, &walk, lanes, (float *[]){part[0], part[1], part[2], part[3], part[4]});
     else
-        run_lines_f64(j, &walk, lanes,
-                      (double *[]){(double *)part[0], (double *)part[1], (double *)part[2], (double *)part[3]});
-    tpi_free(memory, 4 * room);
+        (j->plan->first ? run_single_lines_f64
+                        : run_lines_f64)(j, &walk, lanes, (double *[]){part[0], part[1], part[2], part[3], part[4]});
+    tpi_free(memory, ARRAYS * array_bytes);
+}
+
+/* Do lines lie in memory as complex numbers that follow each other, on both sides? A real line of even length does. */
+static bool lies_in_line(const job *j) {
+    const int64_t real = j->single ? sizeof(float) : sizeof(double);
+    if (j->kind != COMPLEX && !j->even) return false;
+    return j->from_stride == (j->kind == FROM_REAL ? real : 2 * real) &&
+           j->to_stride == (j->kind == TO_REAL ? real : 2 * real);
 }
 
 /* All lines along `dim`, from one tensor into another (which may be the same). */
@@ -117,11 +150,13 @@ static bool transform(line_kind kind, const tp_tensor *from, tp_tensor *to, int 
         tpi_odometer_dim(&j.walk, from->shape[d], strides);
         j.lines *= from->shape[d];
     }
-    j.plan = tpi_fft_plan_of(j.even ? n / 2 : n, j.single);
+    j.plan = tpi_fft_plan_of(j.even ? n / 2 : n, j.single, lies_in_line(&j));
     if (!j.plan) return false;
     const bool beside = j.from_stride != (int64_t)tpi_itemsize(from);
-    j.lanes = beside || MOST_LANES * j.plan->n <= FEW_ELEMENTS ? MOST_LANES : SOME_LANES;
+    const bool wide = TPI_ISA_PICK(tpi_fft_first_radix)(j.single) >= MOST_LANES;
+    j.lanes = beside || wide || MOST_LANES * j.plan->n <= FEW_ELEMENTS ? MOST_LANES : SOME_LANES;
     while (j.lanes > 1 && j.lanes * j.plan->n > MANY_ELEMENTS) j.lanes /= 2;
+    if (j.plan->first) j.lanes = 1 + FEW_ELEMENTS / j.plan->n;
     atomic_init(&j.failed, false);
     tpi_parallel_for(tpi_ceil_div(j.lines, j.lanes), j.lines * n >= 1 << 13, run_group, &j);
     tpi_fft_release(j.plan);

@@ -17,41 +17,43 @@ static inline bool F(beside)(const int64_t *at, int64_t lanes) {
 
 /* n elements of complex lines, `stride` bytes apart, that begin at from + at[l]; they go to re and im from their
  * beginning on. */
-static inline void F(take)(int64_t n, int64_t lanes, const char *from, const int64_t *at, int64_t stride, T *re,
+static inline void F(load)(int64_t n, int64_t lanes, const char *from, const int64_t *at, int64_t stride, T *re,
                            T *im) {
     if (sizeof(T) == sizeof(float) && lanes % SOME_LANES == 0 && stride == 2 * sizeof(T) && n >= 4) {
         const float *line[MOST_LANES];
         for (int64_t l = 0; l < lanes; l++) line[l] = (const float *)(const void *)(from + at[l]);
-        TPI_ISA_PICK(tpi_fft_take_lines)(n, lanes, line, (float *)re, (float *)im);
+        TPI_ISA_PICK(tpi_fft_load_lines)(n, lanes, line, (float *)re, (float *)im);
         return;
     }
     if (F(beside)(at, lanes)) {
-        F(take_across)(n, lanes, (const T *)(const void *)(from + at[0]), stride / (int64_t)sizeof(T), re, im);
+        F(load_across)(n, lanes, (const T *)(const void *)(from + at[0]), stride / (int64_t)sizeof(T), re, im);
         return;
     }
     for (int64_t l = 0; l < lanes; l++)
         for (int64_t k = 0; k < n; k++) {
             const T *x = (const T *)(const void *)(from + at[l] + k * stride);
-            re[k * lanes + l] = x[0], im[k * lanes + l] = x[1];
+            re[k * lanes + l] = x[0];
+            im[k * lanes + l] = x[1];
         }
 }
 
-static inline void F(give)(int64_t n, int64_t lanes, const T *re, const T *im, T scale, char *to, const int64_t *at,
-                           int64_t stride) {
+static inline void F(store)(int64_t n, int64_t lanes, const T *re, const T *im, T scale, char *to, const int64_t *at,
+                            int64_t stride) {
     if (sizeof(T) == sizeof(float) && lanes % SOME_LANES == 0 && stride == 2 * sizeof(T) && n >= 4) {
         float *line[MOST_LANES];
         for (int64_t l = 0; l < lanes; l++) line[l] = (float *)(void *)(to + at[l]);
-        TPI_ISA_PICK(tpi_fft_give_lines)(n, lanes, (const float *)re, (const float *)im, (float)scale, line);
+        TPI_ISA_PICK(tpi_fft_store_lines)(n, lanes, (const float *)re, (const float *)im, (float)scale, line);
         return;
     }
     if (F(beside)(at, lanes)) {
-        F(give_across)(n, lanes, re, im, scale, (T *)(void *)(to + at[0]), stride / (int64_t)sizeof(T));
+        F(store_across)(n, lanes, re, im, scale, (T *)(void *)(to + at[0]), stride / (int64_t)sizeof(T));
         return;
     }
     for (int64_t l = 0; l < lanes; l++)
         for (int64_t k = 0; k < n; k++) {
             T *y = (T *)(void *)(to + at[l] + k * stride);
-            y[0] = scale * re[k * lanes + l], y[1] = scale * im[k * lanes + l];
+            y[0] = scale * re[k * lanes + l];
+            y[1] = scale * im[k * lanes + l];
         }
 }
 
@@ -60,30 +62,38 @@ static inline void F(read_real)(int64_t first, int64_t last, bool even, const ch
                                 int64_t l, T *re, T *im) {
     from += first * (even ? 2 : 1) * stride;
     if (even)
-        for (int64_t k = first; k < last; k++, from += 2 * stride)
-            re[k * lanes + l] = *(const T *)from, im[k * lanes + l] = *(const T *)(from + stride);
+        for (int64_t k = first; k < last; k++, from += 2 * stride) {
+            re[k * lanes + l] = *(const T *)from;
+            im[k * lanes + l] = *(const T *)(from + stride);
+        }
     else
-        for (int64_t k = first; k < last; k++, from += stride)
-            re[k * lanes + l] = *(const T *)from, im[k * lanes + l] = 0;
+        for (int64_t k = first; k < last; k++, from += stride) {
+            re[k * lanes + l] = *(const T *)from;
+            im[k * lanes + l] = 0;
+        }
 }
 
 static inline void F(write_real)(int64_t first, int64_t last, bool even, char *to, int64_t stride, int64_t lanes,
                                  int64_t l, const T *re, const T *im, T scale) {
     to += first * (even ? 2 : 1) * stride;
     if (even)
-        for (int64_t k = first; k < last; k++, to += 2 * stride)
-            *(T *)to = scale * re[k * lanes + l], *(T *)(to + stride) = scale * im[k * lanes + l];
+        for (int64_t k = first; k < last; k++, to += 2 * stride) {
+            *(T *)to = scale * re[k * lanes + l];
+            *(T *)(to + stride) = scale * im[k * lanes + l];
+        }
     else
         for (int64_t k = first; k < last; k++, to += stride) *(T *)to = scale * re[k * lanes + l];
 }
 
 /* An odd length: the other half is the conjugate of the first. */
 static void F(read_mirrored)(int64_t n, const char *from, int64_t stride, int64_t lanes, int64_t l, T *re, T *im) {
-    re[l] = *(const T *)from, im[l] = 0;
+    re[l] = *(const T *)from;
+    im[l] = 0;
     for (int64_t k = 1; k <= n / 2; k++) {
         const T *x = (const T *)(from + k * stride);
         re[k * lanes + l] = re[(n - k) * lanes + l] = x[0];
-        im[k * lanes + l] = x[1], im[(n - k) * lanes + l] = -x[1];
+        im[k * lanes + l] = x[1];
+        im[(n - k) * lanes + l] = -x[1];
     }
 }
 
@@ -92,9 +102,9 @@ static inline void F(read_tile)(const job *j, int64_t first, int64_t last, const
     if (j->kind == TO_REAL) {
         T x[2][TILE * MOST_LANES], y[2][TILE * MOST_LANES];
         int64_t h = j->n / 2;
-        F(take)(last - first, lanes, j->from + first * j->from_stride, at, j->from_stride, x[0], x[1]);
-        F(take)(last - first, lanes, j->from + (h - last + 1) * j->from_stride, at, j->from_stride, y[0], y[1]);
-        F(take_half)
+        F(load)(last - first, lanes, j->from + first * j->from_stride, at, j->from_stride, x[0], x[1]);
+        F(load)(last - first, lanes, j->from + (h - last + 1) * j->from_stride, at, j->from_stride, y[0], y[1]);
+        F(load_half)
         (first, last, (const T *)j->plan->tables + 2 * j->plan->half, lanes, x[0], x[1], y[0], y[1], work[0], work[1]);
         return;
     }
@@ -102,7 +112,7 @@ static inline void F(read_tile)(const job *j, int64_t first, int64_t last, const
         j->kind == FROM_REAL && j->even && j->from_stride == sizeof(T); /* lie in memory as complex numbers do */
     if (j->kind == COMPLEX || pairs) {
         const int64_t stride = pairs ? 2 * (int64_t)sizeof(T) : j->from_stride;
-        F(take)
+        F(load)
         (last - first, lanes, j->from + first * stride, at, stride, work[0] + first * lanes, work[1] + first * lanes);
         return;
     }
@@ -116,13 +126,14 @@ static inline void F(write_tile)(const job *j, int64_t first, int64_t last, cons
     if (j->kind == FROM_REAL && j->even) {
         T x[2][TILE * MOST_LANES];
         F(make_half)(first, last, j->n / 2, (const T *)j->plan->tables + 2 * j->plan->half, lanes, re, im, x[0], x[1]);
-        F(give)(last - first, lanes, x[0], x[1], scale, j->to + first * j->to_stride, at, j->to_stride);
+        F(store)(last - first, lanes, x[0], x[1], scale, j->to + first * j->to_stride, at, j->to_stride);
         return;
     }
     const bool pairs = j->kind == TO_REAL && j->even && j->to_stride == sizeof(T);
     if (j->kind != TO_REAL || pairs) {
         const int64_t stride = pairs ? 2 * (int64_t)sizeof(T) : j->to_stride;
-        F(give)(last - first, lanes, re + first * lanes, im + first * lanes, scale, j->to + first * stride, at, stride);
+        F(store)
+        (last - first, lanes, re + first * lanes, im + first * lanes, scale, j->to + first * stride, at, stride);
         return;
     }
     for (int64_t l = 0; l < lanes; l++)
@@ -133,7 +144,8 @@ static inline void F(write_tile)(const job *j, int64_t first, int64_t last, cons
 static void F(run_lines)(const job *j, tpi_odometer *walk, int64_t lanes, T **work) {
     int64_t from[MOST_LANES], to[MOST_LANES], n = j->even ? j->n / 2 : j->n; /* n: elements of the transform */
     for (int64_t l = 0; l < lanes; l++) {
-        from[l] = walk->offset[0], to[l] = walk->offset[1];
+        from[l] = walk->offset[0];
+        to[l] = walk->offset[1];
         tpi_odometer_next(walk);
     }
     if (j->kind == TO_REAL && !j->even)
@@ -159,6 +171,26 @@ static void F(run_lines)(const job *j, tpi_odometer *walk, int64_t lanes, T **wo
             F(write_tile)(j, k, k + TILE < out ? k + TILE : out, to, SOME_LANES, re, im);
         else
             F(write_tile)(j, k, k + TILE < out ? k + TILE : out, to, lanes, re, im);
+    }
+}
+
+/* The same one by one, where they lie as complex numbers do. */
+static void F(run_single_lines)(const job *j, tpi_odometer *walk, int64_t lines, T **work) {
+    const int64_t n = j->plan->n;
+    const T *half = (const T *)j->plan->tables + 2 * j->plan->half;
+    for (int64_t l = 0; l < lines; l++, tpi_odometer_next(walk)) {
+        const T *from = (const T *)(const void *)(j->from + walk->offset[0]);
+        T *to = (T *)(void *)(j->to + walk->offset[1]), *arrays[4] = {work[0], work[1], work[2], work[3]};
+        if (j->kind == TO_REAL) {
+            F(load_half_line)(n, half, from, work[4]);
+            from = work[4];
+        }
+        F(run_line)(j->plan, from, !j->forward, arrays);
+        const T *re = arrays[j->forward ? 0 : 1], *im = arrays[j->forward ? 1 : 0];
+        if (j->kind == FROM_REAL)
+            F(make_half_line)(n, half, re, im, (T)j->scale, to);
+        else
+            F(store_across)(1, n, re, im, (T)j->scale, to, 0);
     }
 }
 

@@ -23,23 +23,24 @@ static bool check_window_length(const frames *f) {
 
 /* The window over a whole frame, zeros around it; ones in the real dtype of `like` when there is none and all of the
  * frame is used: NULL. */
-static bool read_window(tpi_temporaries *bag, const frames *f, tp_tensor *window, const tp_tensor *like,
+static bool read_window(tpi_temporaries *temps, const frames *f, tp_tensor *window, const tp_tensor *like,
                         tp_tensor **out) {
     *out = NULL;
     if (!window && f->window_length == f->n_fft) return true;
     if (!window)
         window = tpi_put(
-            bag, tpo_ones(TP_INTS(f->window_length), tpi_dtype_to_real((tp_dtype)like->dtype), tpi_device(like)));
+            temps, tpo_ones(TP_INTS(f->window_length), tpi_dtype_to_real((tp_dtype)like->dtype), tpi_device(like)));
     int64_t left = (f->n_fft - f->window_length) / 2, pad[2] = {left, f->n_fft - f->window_length - left};
     *out = f->window_length == f->n_fft ? window
-                                        : tpi_put(bag, tpo_constant_pad_nd(window, tp_ints_view(pad, 2), tp_int(0)));
+                                        : tpi_put(temps, tpo_constant_pad_nd(window, tp_ints_view(pad, 2), tp_int(0)));
     return *out != NULL;
 }
 
-static tp_tensor *padded(tpi_temporaries *bag, tp_tensor *x, int64_t each, const char *mode) { /* x: (batch, length) */
-    tp_tensor *deep = tpi_put(bag, tpo_unsqueeze(x, 0));
-    tp_tensor *wide = deep ? tpi_put(bag, tpo_pad(deep, TP_INTS(each, each), mode, TP_NO_FLOAT)) : NULL;
-    return tpi_put(bag, tpo_squeeze_dim(wide, 0));
+static tp_tensor *padded(tpi_temporaries *temps, tp_tensor *x, int64_t each,
+                         const char *mode) { /* x: (batch, length) */
+    tp_tensor *deep = tpi_put(temps, tpo_unsqueeze(x, 0));
+    tp_tensor *wide = deep ? tpi_put(temps, tpo_pad(deep, TP_INTS(each, each), mode, TP_NO_FLOAT)) : NULL;
+    return tpi_put(temps, tpo_squeeze_dim(wide, 0));
 }
 
 /* length: the signal's, padded. */
@@ -81,35 +82,36 @@ tp_tensor *tpi_compose_stft(tp_tensor *self, int64_t n_fft, int64_t hop_length, 
     if (half && phased)
         return tpi_fail(TP_ERR_RUNTIME,
                         "argument 'onesided': Cannot have onesided output if window or input is complex");
-    tpi_temporaries bag = {0};
-    tp_tensor *shaped, *x = self->ndim == 1 ? tpi_put(&bag, tpo_unsqueeze(self, 0)) : self;
-    if (center) x = padded(&bag, x, n_fft / 2, pad_mode);
-    if (!x || !check_stft(&f, x->shape[1], window) || !read_window(&bag, &f, window, self, &shaped))
-        return tpi_release_temporaries(&bag, NULL);
-    tp_tensor *cut = tpi_put(&bag, tpo_unfold(x, -1, n_fft, f.hop));
-    if (shaped) cut = tpi_put(&bag, tpo_mul(TP_OPERAND(cut), TP_OPERAND(shaped)));
+    tpi_temporaries temps = {0};
+    tp_tensor *shaped, *x = self->ndim == 1 ? tpi_put(&temps, tpo_unsqueeze(self, 0)) : self;
+    if (center) x = padded(&temps, x, n_fft / 2, pad_mode);
+    if (!x || !check_stft(&f, x->shape[1], window) || !read_window(&temps, &f, window, self, &shaped))
+        return tpi_release_temporaries(&temps, NULL);
+    tp_tensor *cut = tpi_put(&temps, tpo_unfold(x, -1, n_fft, f.hop));
+    if (shaped) cut = tpi_put(&temps, tpo_mul(TP_OPERAND(cut), TP_OPERAND(shaped)));
     const char *norm = normalized ? "ortho" : "backward";
     tp_tensor *spectrum =
-        tpi_put(&bag, half ? tpo_fft_rfft(cut, TP_NONE, -1, norm) : tpo_fft_fft(cut, TP_NONE, -1, norm));
-    tp_tensor *out = tpi_put(&bag, tpo_transpose(spectrum, 1, 2));
-    if (self->ndim == 1) out = tpi_put(&bag, tpo_squeeze_dim(out, 0));
+        tpi_put(&temps, half ? tpo_fft_rfft(cut, TP_NONE, -1, norm) : tpo_fft_fft(cut, TP_NONE, -1, norm));
+    tp_tensor *out = tpi_put(&temps, tpo_transpose(spectrum, 1, 2));
+    if (self->ndim == 1) out = tpi_put(&temps, tpo_squeeze_dim(out, 0));
     bool complex_result = return_complex == TP_NONE || return_complex;
-    return tpi_release_temporaries(&bag, complex_result ? tpi_retain(out) : tpo_view_as_real(out));
+    return tpi_release_temporaries(&temps, complex_result ? tpi_retain(out) : tpo_view_as_real(out));
 }
 
 /* Frames (batch, count, n_fft) laid over each other, hop apart. */
-static tp_tensor *overlap_add(tpi_temporaries *bag, tp_tensor *x, const frames *f, int64_t length) {
-    return x ? tpi_put(bag, tpo_unfold_backward(x, TP_INTS(x->shape[0], length), 1, f->n_fft, f->hop)) : NULL;
+static tp_tensor *overlap_add(tpi_temporaries *temps, tp_tensor *x, const frames *f, int64_t length) {
+    return x ? tpi_put(temps, tpo_unfold_backward(x, TP_INTS(x->shape[0], length), 1, f->n_fft, f->hop)) : NULL;
 }
 
 /* The sum of squared windows that covers each place: what the overlapped frames are divided by. */
-static tp_tensor *envelope_of(tpi_temporaries *bag, tp_tensor *window, const frames *f, int64_t count, int64_t length,
+static tp_tensor *envelope_of(tpi_temporaries *temps, tp_tensor *window, const frames *f, int64_t count, int64_t length,
                               const tp_tensor *like) {
     tp_tensor *w =
-        window ? window
-               : tpi_put(bag, tpo_ones(TP_INTS(f->n_fft), tpi_dtype_to_real((tp_dtype)like->dtype), tpi_device(like)));
-    tp_tensor *square = tpi_put(bag, tpo_mul(TP_OPERAND(w), TP_OPERAND(w)));
-    return overlap_add(bag, square ? tpi_put(bag, tpo_expand(square, TP_INTS(1, count, f->n_fft), false)) : NULL, f,
+        window
+            ? window
+            : tpi_put(temps, tpo_ones(TP_INTS(f->n_fft), tpi_dtype_to_real((tp_dtype)like->dtype), tpi_device(like)));
+    tp_tensor *square = tpi_put(temps, tpo_mul(TP_OPERAND(w), TP_OPERAND(w)));
+    return overlap_add(temps, square ? tpi_put(temps, tpo_expand(square, TP_INTS(1, count, f->n_fft), false)) : NULL, f,
                        length);
 }
 
@@ -129,8 +131,8 @@ static bool covers(tp_tensor *envelope) { /* no place is left without a window *
 
 /* x (batch, length of all frames) cut to the signal: from the middle of the first frame on, `length` elements or to the
  * middle of the last. */
-static tp_tensor *signal_part(tpi_temporaries *bag, tp_tensor *x, int64_t start, int64_t end) {
-    return tpi_put(bag, tpo_narrow(x, 1, start, (end < x->shape[1] ? end : x->shape[1]) - start));
+static tp_tensor *signal_part(tpi_temporaries *temps, tp_tensor *x, int64_t start, int64_t end) {
+    return tpi_put(temps, tpo_narrow(x, 1, start, (end < x->shape[1] ? end : x->shape[1]) - start));
 }
 
 static bool check_istft(const frames *f, const tp_tensor *self, const tp_tensor *window, bool half,
@@ -183,31 +185,32 @@ tp_tensor *tpi_compose_istft(tp_tensor *self, int64_t n_fft, int64_t hop_length,
                                     : onesided != 0; /* not given: what the frequencies look like */
     if (!check_istft(&f, self, window, half, return_complex)) return NULL;
     int64_t count = self->shape[self->ndim - 1], total = tpi_size_plus(n_fft, tpi_size_times(f.hop, count - 1));
-    tpi_temporaries bag = {0};
-    tp_tensor *shaped, *x = self->ndim == 2 ? tpi_put(&bag, tpo_unsqueeze(self, 0)) : self;
-    if (!x || !read_window(&bag, &f, window, self, &shaped)) return tpi_release_temporaries(&bag, NULL);
-    tp_tensor *turned = tpi_put(&bag, tpo_transpose(x, 1, 2));
+    tpi_temporaries temps = {0};
+    tp_tensor *shaped, *x = self->ndim == 2 ? tpi_put(&temps, tpo_unsqueeze(self, 0)) : self;
+    if (!x || !read_window(&temps, &f, window, self, &shaped)) return tpi_release_temporaries(&temps, NULL);
+    tp_tensor *transposed = tpi_put(&temps, tpo_transpose(x, 1, 2));
     const char *norm = normalized ? "ortho" : "backward";
     /* a real signal needs the first half of the frequencies alone; irfft cuts the rest off */
-    tp_tensor *each = tpi_put(&bag, return_complex ? tpo_fft_ifft(turned, TP_NONE, -1, norm)
-                                                   : tpo_fft_irfft(turned, n_fft, -1, norm));
-    if (shaped) each = tpi_put(&bag, tpo_mul(TP_OPERAND(each), TP_OPERAND(shaped)));
-    tp_tensor *sum = overlap_add(&bag, each, &f, total), *envelope = envelope_of(&bag, shaped, &f, count, total, self);
-    if (!sum || !envelope) return tpi_release_temporaries(&bag, NULL);
+    tp_tensor *each = tpi_put(&temps, return_complex ? tpo_fft_ifft(transposed, TP_NONE, -1, norm)
+                                                     : tpo_fft_irfft(transposed, n_fft, -1, norm));
+    if (shaped) each = tpi_put(&temps, tpo_mul(TP_OPERAND(each), TP_OPERAND(shaped)));
+    tp_tensor *sum = overlap_add(&temps, each, &f, total),
+              *envelope = envelope_of(&temps, shaped, &f, count, total, self);
+    if (!sum || !envelope) return tpi_release_temporaries(&temps, NULL);
     int64_t start = center ? n_fft / 2 : 0, end = length != TP_NONE ? tpi_size_plus(start, length)
                                                   : center          ? total - n_fft / 2
                                                                     : total;
     if (end <= start || start >= total)
-        return tpi_release_temporaries(&bag,
+        return tpi_release_temporaries(&temps,
                                        tpi_fail(TP_ERR_RUNTIME, "argument 'length': nothing of the signal is left"));
-    tp_tensor *y = signal_part(&bag, sum, start, end), *cover = signal_part(&bag, envelope, start, end);
-    if (!y || !cover) return tpi_release_temporaries(&bag, NULL);
+    tp_tensor *y = signal_part(&temps, sum, start, end), *cover = signal_part(&temps, envelope, start, end);
+    if (!y || !cover) return tpi_release_temporaries(&temps, NULL);
     if (!covers(cover))
         return tpi_release_temporaries(
-            &bag, tpi_fail(TP_ERR_RUNTIME,
-                           "argument 'window': window overlap add min: 1, the windows leave places uncovered"));
-    tp_tensor *out = tpi_put(&bag, tpo_div(TP_OPERAND(y), TP_OPERAND(cover)));
-    if (self->ndim == 2) out = tpi_put(&bag, tpo_squeeze_dim(out, 0));
-    if (out && end > total) out = tpi_put(&bag, tpo_constant_pad_nd(out, TP_INTS(0, end - total), tp_int(0)));
-    return tpi_release_temporaries(&bag, tpi_retain(out));
+            &temps, tpi_fail(TP_ERR_RUNTIME,
+                             "argument 'window': window overlap add min: 1, the windows leave places uncovered"));
+    tp_tensor *out = tpi_put(&temps, tpo_div(TP_OPERAND(y), TP_OPERAND(cover)));
+    if (self->ndim == 2) out = tpi_put(&temps, tpo_squeeze_dim(out, 0));
+    if (out && end > total) out = tpi_put(&temps, tpo_constant_pad_nd(out, TP_INTS(0, end - total), tp_int(0)));
+    return tpi_release_temporaries(&temps, tpi_retain(out));
 }

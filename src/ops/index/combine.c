@@ -1,6 +1,7 @@
 /* See combine.h. Half and bfloat16 combine in float and are rounded at every step, bool is `or` and `and`. */
 #include "ops/index/combine.h"
 #include "device/cpu/convert.h"
+#include "ops/embedding/bag_rows.h"
 #include <string.h>
 
 static inline tpi_c64 add_c64(tpi_c64 a, tpi_c64 b) { return (tpi_c64){a.re + b.re, a.im + b.im}; }
@@ -15,8 +16,24 @@ static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) {
 #define SAME(x)       (x)
 #define PLUS(a, b)    ((a) + (b))
 #define TIMES(a, b)   ((a) * (b))
-#define LARGER(a, b)  ((a) > (b) || (a) != (a) ? (a) : (b))
-#define SMALLER(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
+#define LARGER(a, b)  ((a) > (b) ? (a) : (b))
+#define SMALLER(a, b) ((a) < (b) ? (a) : (b))
+
+/* The larger and the smaller of two floats, and NaN of anything and NaN: chosen by bits, since a branch on elements in
+ * no order is guessed wrong every other time. */
+#define CHOICES(T, bits, suffix)                                                                    \
+    static inline T choose_##suffix(bool second, T a, T b) {                                        \
+        bits x, y;                                                                                  \
+        memcpy(&x, &a, sizeof x);                                                                   \
+        memcpy(&y, &b, sizeof y);                                                                   \
+        x ^= (x ^ y) & -(bits)second;                                                               \
+        memcpy(&a, &x, sizeof a);                                                                   \
+        return a;                                                                                   \
+    }                                                                                               \
+    static inline T larger_##suffix(T a, T b) { return choose_##suffix((b > a) | (b != b), a, b); } \
+    static inline T smaller_##suffix(T a, T b) { return choose_##suffix((b < a) | (b != b), a, b); }
+CHOICES(float, uint32_t, f32)
+CHOICES(double, uint64_t, f64)
 
 #define NAME      combine_bool
 #define STORED    uint8_t
@@ -125,8 +142,8 @@ static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) {
 #define STORE(x) tpi_float_to_float8(x, TP_FLOAT8_E4M3FN)
 #define ADD      PLUS
 #define MUL      TIMES
-#define MAX      LARGER
-#define MIN      SMALLER
+#define MAX      larger_f32
+#define MIN      smaller_f32
 #include "ops/index/combine_typed.h"
 
 #define NAME     combine_e5m2
@@ -136,8 +153,8 @@ static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) {
 #define STORE(x) tpi_float_to_float8(x, TP_FLOAT8_E5M2)
 #define ADD      PLUS
 #define MUL      TIMES
-#define MAX      LARGER
-#define MIN      SMALLER
+#define MAX      larger_f32
+#define MIN      smaller_f32
 #include "ops/index/combine_typed.h"
 
 #define NAME     combine_e4m3fnuz
@@ -147,8 +164,8 @@ static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) {
 #define STORE(x) tpi_float_to_float8(x, TP_FLOAT8_E4M3FNUZ)
 #define ADD      PLUS
 #define MUL      TIMES
-#define MAX      LARGER
-#define MIN      SMALLER
+#define MAX      larger_f32
+#define MIN      smaller_f32
 #include "ops/index/combine_typed.h"
 
 #define NAME     combine_e5m2fnuz
@@ -158,8 +175,8 @@ static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) {
 #define STORE(x) tpi_float_to_float8(x, TP_FLOAT8_E5M2FNUZ)
 #define ADD      PLUS
 #define MUL      TIMES
-#define MAX      LARGER
-#define MIN      SMALLER
+#define MAX      larger_f32
+#define MIN      smaller_f32
 #include "ops/index/combine_typed.h"
 
 #define NAME     combine_e8m0fnu
@@ -169,8 +186,8 @@ static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) {
 #define STORE(x) tpi_float_to_float8(x, TP_FLOAT8_E8M0FNU)
 #define ADD      PLUS
 #define MUL      TIMES
-#define MAX      LARGER
-#define MIN      SMALLER
+#define MAX      larger_f32
+#define MIN      smaller_f32
 #include "ops/index/combine_typed.h"
 
 #define NAME   combine_f16
@@ -180,8 +197,8 @@ static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) {
 #define STORE  tpi_float_to_half
 #define ADD    PLUS
 #define MUL    TIMES
-#define MAX    LARGER
-#define MIN    SMALLER
+#define MAX    larger_f32
+#define MIN    smaller_f32
 #include "ops/index/combine_typed.h"
 
 #define NAME   combine_bf16
@@ -191,8 +208,8 @@ static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) {
 #define STORE  tpi_float_to_bf16
 #define ADD    PLUS
 #define MUL    TIMES
-#define MAX    LARGER
-#define MIN    SMALLER
+#define MAX    larger_f32
+#define MIN    smaller_f32
 #include "ops/index/combine_typed.h"
 
 #define NAME   combine_f32
@@ -202,8 +219,8 @@ static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) {
 #define STORE  SAME
 #define ADD    PLUS
 #define MUL    TIMES
-#define MAX    LARGER
-#define MIN    SMALLER
+#define MAX    larger_f32
+#define MIN    smaller_f32
 #include "ops/index/combine_typed.h"
 
 #define NAME   combine_f64
@@ -213,8 +230,8 @@ static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) {
 #define STORE  SAME
 #define ADD    PLUS
 #define MUL    TIMES
-#define MAX    LARGER
-#define MIN    SMALLER
+#define MAX    larger_f64
+#define MIN    smaller_f64
 #include "ops/index/combine_typed.h"
 
 #define NAME   combine_c64
@@ -262,7 +279,7 @@ static pair16 store_bchalf(tpi_c64 x) { return (pair16){tpi_float_to_bf16(x.re),
 #define MUL    mul_c64
 #include "ops/index/combine_typed.h"
 
-typedef void (*combine_fn)(tpi_combine_op op, const tpi_places *p);
+typedef void (*combine_fn)(tpi_combine_op op, const tpi_indexed_block *p);
 static const combine_fn by_dtype[TP_DTYPE_COUNT] = {
     [TP_BOOL] = combine_bool,
     [TP_UINT8] = combine_u8,
@@ -315,30 +332,44 @@ typedef struct {
         }                                                                                           \
     }
 
-/* Contiguous elements, each with an index of its own into a contiguous line. */
-static bool lines_of(size_t itemsize, const tpi_places *p) {
+/* Contiguous elements, each with an index of its own: a number of elements, or of bytes. */
+static bool lines_of(size_t itemsize, const tpi_indexed_block *p) {
     const int64_t size = (int64_t)itemsize;
-    return p->index_col == 1 && p->indexed_col == 0 && p->plain_col == size && p->scale == size &&
-           (size == sizeof(uint32_t) || size == sizeof(uint64_t));
+    return p->index_col == 1 && p->indexed_col == 0 && p->plain_col == size && (p->scale == size || p->scale == 1);
 }
 
-#define PUT_LINES(type)                                                               \
-    for (int64_t r = 0; r < p->rows; r++) {                                           \
-        const int64_t *index = p->index + r * p->index_row;                           \
-        const type *from = (const type *)(const void *)(p->plain + r * p->plain_row); \
-        type *to = (type *)(void *)p->indexed;                                        \
-        for (int64_t c = 0, cols = p->cols; c < cols; c++) to[index[c]] = from[c];    \
+#define BY_NUMBER(type, line, i) (((type *)(void *)(line))[i])
+#define BY_BYTES(type, line, i)  (*(type *)(void *)((line) + (i)))
+#define PUT_LINES(type, CELL_AT)                                                                  \
+    for (int64_t r = 0; r < p->rows; r++) {                                                       \
+        const int64_t *index = p->index + r * p->index_row;                                       \
+        const type *from = (const type *)(const void *)(p->plain + r * p->plain_row);             \
+        char *to = p->indexed;                                                                    \
+        for (int64_t c = 0, cols = p->cols; c < cols; c++) CELL_AT(type, to, index[c]) = from[c]; \
     }
-#define FETCH_LINES(type)                                                          \
-    for (int64_t r = 0; r < p->rows; r++) {                                        \
-        const int64_t *restrict index = p->index + r * p->index_row;               \
-        const type *restrict from = (const type *)(const void *)p->indexed;        \
-        type *restrict to = (type *)(void *)(p->plain + r * p->plain_row);         \
-        for (int64_t c = 0, cols = p->cols; c < cols; c++) to[c] = from[index[c]]; \
+#define FETCH_LINES(type, CELL_AT)                                                                \
+    for (int64_t r = 0; r < p->rows; r++) {                                                       \
+        const int64_t *restrict index = p->index + r * p->index_row;                              \
+        char *restrict from = p->indexed;                                                         \
+        type *restrict to = (type *)(void *)(p->plain + r * p->plain_row);                        \
+        for (int64_t c = 0, cols = p->cols; c < cols; c++) to[c] = CELL_AT(type, from, index[c]); \
+    }
+#define LINES(MOVE_LINES, type)    \
+    if (p->scale == 1)             \
+        MOVE_LINES(type, BY_BYTES) \
+    else                           \
+        MOVE_LINES(type, BY_NUMBER)
+#define LINES_ANY(MOVE_LINES)                  \
+    switch (itemsize) {                        \
+    case 1: LINES(MOVE_LINES, uint8_t) break;  \
+    case 2: LINES(MOVE_LINES, uint16_t) break; \
+    case 4: LINES(MOVE_LINES, uint32_t) break; \
+    case 8: LINES(MOVE_LINES, uint64_t) break; \
+    default: LINES(MOVE_LINES, bytes16) break; \
     }
 
 /* Rows of contiguous elements, one index each. */
-static bool whole_rows(size_t itemsize, const tpi_places *p) {
+static bool whole_rows(size_t itemsize, const tpi_indexed_block *p) {
     return p->index_col == 0 && p->indexed_col == (int64_t)itemsize && p->plain_col == (int64_t)itemsize &&
            p->cols * (int64_t)itemsize >= 32;
 }
@@ -349,14 +380,39 @@ static void stream_row(int64_t bytes, const char *from, char *to, const char *ne
     for (int64_t at = 0; at < bytes; at += PART) {
         int64_t n = bytes - at < PART ? bytes - at : PART;
         tpi_ahead ahead = {next + at, 1, n, 0};
-        TPI_ISA_PICK(tpi_stream_rows)(1, n, from + at, 0, to + at, 0, &ahead);
+        TPI_ISA_PICK(tpi_nontemporal_rows)(1, n, from + at, 0, to + at, 0, &ahead);
     }
 }
 
-void tpi_fetch(size_t itemsize, const tpi_places *p) {
+/* Rows of one element each, as an expanded tensor has them. */
+#define FILL_ROWS(type)                                                                             \
+    for (int64_t r = 0; r < p->rows; r++) {                                                         \
+        const type x = *(const type *)(void *)(p->indexed + p->index[r * p->index_row] * p->scale); \
+        type *to = (type *)(void *)(p->plain + r * p->plain_row);                                   \
+        for (int64_t c = 0, cols = p->cols; c < cols; c++) to[c] = x;                               \
+    }
+#define FILL_ANY                       \
+    switch (itemsize) {                \
+    case 1: FILL_ROWS(uint8_t) break;  \
+    case 2: FILL_ROWS(uint16_t) break; \
+    case 4: FILL_ROWS(uint32_t) break; \
+    case 8: FILL_ROWS(uint64_t) break; \
+    default: FILL_ROWS(bytes16) break; \
+    }
+
+#define MOVE_ANY(to, from)                  \
+    switch (itemsize) {                     \
+    case 1: MOVE(uint8_t, to, from) break;  \
+    case 2: MOVE(uint16_t, to, from) break; \
+    case 4: MOVE(uint32_t, to, from) break; \
+    case 8: MOVE(uint64_t, to, from) break; \
+    default: MOVE(bytes16, to, from) break; \
+    }
+
+void tpi_fetch(size_t itemsize, const tpi_indexed_block *p) {
     if (whole_rows(itemsize, p)) {
         size_t bytes = (size_t)p->cols * itemsize;
-        bool stream = p->plain_bytes >= tpi_stream_bytes() && bytes >= 256;
+        bool stream = p->plain_bytes >= tpi_nontemporal_bytes() && bytes >= 256;
         for (int64_t r = 0; r < p->rows; r++) {
             const char *from = p->indexed + p->index[r * p->index_row] * p->scale;
             char *to = p->plain + r * p->plain_row;
@@ -368,26 +424,21 @@ void tpi_fetch(size_t itemsize, const tpi_places *p) {
             if (r + 8 < p->rows) __builtin_prefetch(p->indexed + p->index[(r + 8) * p->index_row] * p->scale);
             memcpy(to, from, bytes);
         }
-        if (stream) TPI_ISA_PICK(tpi_stream_end)();
+        if (stream) TPI_ISA_PICK(tpi_nontemporal_end)();
+        return;
+    }
+    if (p->index_col == 0 && p->indexed_col == 0 && p->plain_col == (int64_t)itemsize) {
+        FILL_ANY
         return;
     }
     if (lines_of(itemsize, p)) {
-        if (itemsize == sizeof(uint32_t))
-            FETCH_LINES(uint32_t)
-        else
-            FETCH_LINES(uint64_t)
+        LINES_ANY(FETCH_LINES)
         return;
     }
-    switch (itemsize) {
-    case 1: MOVE(uint8_t, plain, indexed) break;
-    case 2: MOVE(uint16_t, plain, indexed) break;
-    case 4: MOVE(uint32_t, plain, indexed) break;
-    case 8: MOVE(uint64_t, plain, indexed) break;
-    default: MOVE(bytes16, plain, indexed) break;
-    }
+    MOVE_ANY(plain, indexed)
 }
 
-static void put(size_t itemsize, const tpi_places *p) {
+static void put(size_t itemsize, const tpi_indexed_block *p) {
     if (whole_rows(itemsize, p)) {
         size_t bytes = (size_t)p->cols * itemsize;
         for (int64_t r = 0; r < p->rows; r++)
@@ -395,24 +446,29 @@ static void put(size_t itemsize, const tpi_places *p) {
         return;
     }
     if (lines_of(itemsize, p)) {
-        if (itemsize == sizeof(uint32_t))
-            PUT_LINES(uint32_t)
-        else
-            PUT_LINES(uint64_t)
+        LINES_ANY(PUT_LINES)
         return;
     }
-    switch (itemsize) {
-    case 1: MOVE(uint8_t, indexed, plain) break;
-    case 2: MOVE(uint16_t, indexed, plain) break;
-    case 4: MOVE(uint32_t, indexed, plain) break;
-    case 8: MOVE(uint64_t, indexed, plain) break;
-    default: MOVE(bytes16, indexed, plain) break;
+    MOVE_ANY(indexed, plain)
+}
+
+/* Rows of floats are added by the widest vectors, with the beginning of a row to come on its way. */
+static void add_float_rows(const tpi_indexed_block *p) {
+    enum { AHEAD = 2, LINE = 64, LINES_AHEAD = 4 };
+    for (int64_t r = 0; r < p->rows; r++) {
+        for (int64_t line = 0; r + AHEAD < p->rows && line < LINES_AHEAD && line * LINE < p->cols * 4; line++)
+            __builtin_prefetch(p->indexed + p->index[(r + AHEAD) * p->index_row] * p->scale + line * LINE, 1);
+        TPI_ISA_PICK(tpi_add_floats)
+        (p->cols, (const float *)(const void *)(p->plain + r * p->plain_row),
+         (float *)(void *)(p->indexed + p->index[r * p->index_row] * p->scale));
     }
 }
 
-void tpi_combine(tpi_combine_op op, tp_dtype dtype, const tpi_places *at) {
+void tpi_combine(tpi_combine_op op, tp_dtype dtype, const tpi_indexed_block *at) {
     if (op == TPI_PUT)
         put(tpi_dtype_bytes[dtype], at);
+    else if (op == TPI_ADD && dtype == TP_FLOAT32 && whole_rows(sizeof(float), at))
+        add_float_rows(at);
     else
         by_dtype[dtype](op, at);
 }

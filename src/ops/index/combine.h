@@ -9,18 +9,18 @@ typedef enum tpi_combine_op { TPI_PUT, TPI_ADD, TPI_MUL, TPI_MAX, TPI_MIN } tpi_
 
 /* Element (r, c) of `at` lies at: indexed + index[r * index_row + c * index_col] * scale + c * indexed_col,
  * its partner at: plain + r * plain_row + c * plain_col. Strides in bytes, those of the index in elements. */
-typedef struct tpi_places {
+typedef struct tpi_indexed_block {
     char *indexed, *plain;
     const int64_t *index;
     int64_t rows, cols;
     int64_t index_row, index_col, scale, indexed_col;
     int64_t plain_row, plain_col;
     int64_t plain_bytes; /* all that is fetched, by other calls too: too much for the caches goes past them */
-} tpi_places;
+} tpi_indexed_block;
 
 /* indexed = op(indexed, plain). MAX and MIN are not for complex numbers. */
-void tpi_combine(tpi_combine_op op, tp_dtype dtype, const tpi_places *at);
+void tpi_combine(tpi_combine_op op, tp_dtype dtype, const tpi_indexed_block *at);
 /* plain = indexed, for elements of that many bytes. */
-void tpi_fetch(size_t itemsize, const tpi_places *at);
+void tpi_fetch(size_t itemsize, const tpi_indexed_block *at);
 bool tpi_check_combine(tpi_combine_op op, tp_dtype dtype, const char *argument);
 #endif

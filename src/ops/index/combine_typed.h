@@ -27,9 +27,9 @@
             STORED *to = (STORED *)(void *)p->indexed;                                                             \
             const STORED *from = (const STORED *)(const void *)plain;                                              \
             for (int64_t c = 0, cols = p->cols; c < cols; c++) {                                                   \
-                STORED *place = to + index[c];                                                                     \
-                T a = LOAD(*place), b = LOAD(from[c]);                                                             \
-                *place = STORE(expression);                                                                        \
+                STORED *cell = to + index[c];                                                                      \
+                T a = LOAD(*cell), b = LOAD(from[c]);                                                              \
+                *cell = STORE(expression);                                                                         \
             }                                                                                                      \
             continue;                                                                                              \
         }                                                                                                          \
@@ -40,7 +40,7 @@
         }                                                                                                          \
     }
 
-static void NAME(tpi_combine_op op, const tpi_places *p) {
+static void NAME(tpi_combine_op op, const tpi_indexed_block *p) {
     switch (op) {
     case TPI_ADD: CELL(ADD(a, b)) break;
     case TPI_MUL: CELL(MUL(a, b)) break;

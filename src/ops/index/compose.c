@@ -100,6 +100,27 @@ static bool extreme_backward(const reduce_call *c, tp_tensor **out) {
     return out[0] && out[1];
 }
 
+tp_tensor *tpi_native_once_differentiable(tp_tensor *self, const char *why) {
+    (void)why;
+    return tpi_alias(self, self->ndim, self->shape, self->strides, tpi_offset(self));
+}
+
+/* A second derivative would divide by what stands in for several zeros: there is none then. Takes grad over. */
+static tp_tensor *refused_twice(tp_tensor *grad, tp_tensor *zeros_there, tp_tensor *src_zero) {
+    if (!grad || !zeros_there || !src_zero || !grad->requires_grad) return grad;
+    if (tpi_device(grad).type == TP_META) return grad;
+    tp_tensor *many = tpo_gt(zeros_there, number(1)), *met = many ? tpo_logical_and(many, src_zero) : NULL,
+              *any = met ? tpo_any(met, tp_no_ints(), false) : NULL;
+    bool refused = any && tp_scalar_to_double(tp_item_scalar(any)) != 0;
+    tpi_release(many);
+    tpi_release(met);
+    tpi_release(any);
+    if (!refused) return grad;
+    return tpi_release_then(grad, tpo_once_differentiable(grad, "scatter_reduce(): Double backward is unsupported for "
+                                                                "src when >1 zeros in src are scattered to the same "
+                                                                "position in self"));
+}
+
 /* Each factor's derivative is the product of the others: by division where no factor is zero, and with zeros counted
  * where some are. */
 static bool prod_backward(const reduce_call *c, tp_tensor **out) {
@@ -125,7 +146,7 @@ static bool prod_backward(const reduce_call *c, tp_tensor **out) {
     tp_tensor *own_flag = own_alone ? tpo_to_dtype(own_alone, dtype) : NULL,
               *src_flag = src_alone ? tpo_to_dtype(src_alone, dtype) : NULL;
     out[0] = self_part(c, mul(own_grad, own_flag));
-    out[1] = mul(src_grad, src_flag);
+    out[1] = refused_twice(mul(src_grad, src_flag), zeros_there, src_zero);
     tp_tensor *all[] = {own,        own_zero,   src_zero,    own_safe,   src_safe,   own_count, src_count,
                         zeros,      rest,       zeros_there, rest_there, grad_there, own_alone, src_alone,
                         own_others, src_others, own_grad,    src_grad,   own_flag,   src_flag};
@@ -164,16 +185,6 @@ bool tpi_compose_scatter_reduce_backward(tp_tensor *grad, tp_tensor *self, int64
 
 /* ---- The rest ---- */
 
-/* Indices below zero count from the end. */
-static tp_tensor *from_front(tp_tensor *indices, int64_t size) {
-    tp_tensor *below = tpo_lt(indices, tp_operand_int(0)),
-              *moved = below ? tpo_add(tp_operand_tensor(indices), tp_operand_int(size), tp_int(1)) : NULL;
-    tp_tensor *out = moved ? tpo_where(below, tp_operand_tensor(moved), tp_operand_tensor(indices)) : NULL;
-    tpi_release(below);
-    tpi_release(moved);
-    return out;
-}
-
 tp_tensor *tpi_compose_take_along_dim(tp_tensor *self, tp_tensor *indices, int64_t dim) {
     if (dim == TP_NONE) {
         tp_tensor *flat = tpo_reshape(self, TP_INTS(-1)), *at = tpo_reshape(indices, TP_INTS(-1));
@@ -201,7 +212,7 @@ tp_tensor *tpi_compose_take_along_dim(tp_tensor *self, tp_tensor *indices, int64
     both[d] = self->shape[d];
     tp_tensor *wide = tpo_expand(self, (tp_ints){both, ndim}, false);
     both[d] = indices->shape[d];
-    tp_tensor *wrapped = from_front(indices, self->shape[d]),
+    tp_tensor *wrapped = tpo_index_from_front(indices, self->shape[d]),
               *at = wrapped ? tpo_expand(wrapped, (tp_ints){both, ndim}, false) : NULL;
     tp_tensor *out = wide && at ? tpo_gather(wide, d, at, false) : NULL;
     tpi_release(wrapped);

@@ -36,8 +36,8 @@ static void add_offsets(int64_t chunk, void *context) {
 }
 
 /* offset += index * stride for every position; index is contiguous int64. */
-static bool take_index(tpi_gather_index *p, const int64_t *index, int64_t dim, int64_t size, int64_t stride, bool wrap,
-                       bool first) {
+static bool add_index(tpi_gather_index *p, const int64_t *index, int64_t dim, int64_t size, int64_t stride, bool wrap,
+                      bool first) {
     offsets_job j = {
         .offset = p->offset, .index = index, .n = p->n, .size = size, .stride = stride, .wrap = wrap, .first = first};
     tpi_parallel_for(tpi_ceil_div(p->n, OFFSET_CHUNK), p->n > OFFSET_CHUNK, add_offsets, &j);
@@ -114,8 +114,8 @@ bool tpi_gather_index_along(tpi_gather_index *p, tp_tensor *self, int64_t dim, t
     for (int i = 0; i < self->ndim; i++)
         if (i != d) keep_dim(p, i, i < d);
     bool ok = make_offsets(p) && lay_out(p) &&
-              take_index(p, (const int64_t *)(const void *)positions->data, d, self->ndim ? self->shape[d] : 1,
-                         self->ndim ? self->strides[d] * (int64_t)tpi_itemsize(self) : 0, wrap, true);
+              add_index(p, (const int64_t *)(const void *)positions->data, d, self->ndim ? self->shape[d] : 1,
+                        self->ndim ? self->strides[d] * (int64_t)tpi_itemsize(self) : 0, wrap, true);
     if (self->ndim == 0) p->index_ndim = 0;
     tpi_release(positions);
     return ok;
@@ -126,8 +126,8 @@ bool tpi_gather_index_flat(tpi_gather_index *p, tp_tensor *self, tp_tensor *inde
     memcpy(p->index_shape, index->shape, sizeof(int64_t) * index->ndim);
     tp_tensor *positions = tpi_index_data(index, "index");
     bool ok = positions && make_offsets(p) && lay_out(p) &&
-              take_index(p, (const int64_t *)(const void *)positions->data, 0, self->numel, (int64_t)tpi_itemsize(self),
-                         true, true);
+              add_index(p, (const int64_t *)(const void *)positions->data, 0, self->numel, (int64_t)tpi_itemsize(self),
+                        true, true);
     tpi_release(positions);
     if (!ok || tp_is_contiguous(self)) return ok;
     int64_t size = (int64_t)tpi_itemsize(self);
@@ -172,8 +172,8 @@ static bool list_indices(index_list *l, tp_tensor *self, tp_tensors indices) {
     int found = 0;
     for (int64_t i = 0; i < indices.n; i++) {
         tp_tensor *t = indices.v[i];
-        int takes = t && is_mask(t) ? t->ndim : 1;
-        if (l->ndim + takes > self->ndim)
+        int ndims = t && is_mask(t) ? t->ndim : 1;
+        if (l->ndim + ndims > self->ndim)
             return tpi_refuse(TP_ERR_INDEX, "argument 'indices': too many indices for a tensor of %d dimension(s)",
                               self->ndim);
         if (!t) {
@@ -226,7 +226,7 @@ static bool broadcast_indices(tpi_gather_index *p, const index_list *l) {
     return p->n >= 0;
 }
 
-static bool take_indices(tpi_gather_index *p, index_list *l) {
+static bool add_indices(tpi_gather_index *p, index_list *l) {
     bool first = true;
     for (int d = 0; d < l->ndim; d++) {
         if (!l->at[d]) continue;
@@ -235,8 +235,8 @@ static bool take_indices(tpi_gather_index *p, index_list *l) {
         tp_tensor *wide = tpi_expanded(l->at[d], (tp_ints){p->index_shape, p->index_ndim}),
                   *whole = wide ? tpi_contiguous_data(wide) : NULL;
         tpi_release(wide);
-        bool ok = whole && take_index(p, (const int64_t *)(const void *)whole->data, d, p->self->shape[d],
-                                      p->self->strides[d] * (int64_t)tpi_itemsize(p->self), true, first);
+        bool ok = whole && add_index(p, (const int64_t *)(const void *)whole->data, d, p->self->shape[d],
+                                     p->self->strides[d] * (int64_t)tpi_itemsize(p->self), true, first);
         tpi_release(whole);
         if (!ok) return false;
         first = false;
@@ -247,7 +247,7 @@ static bool take_indices(tpi_gather_index *p, index_list *l) {
 bool tpi_gather_index_advanced(tpi_gather_index *p, tp_tensor *self, tp_tensors indices) {
     *p = (tpi_gather_index){.self = self};
     index_list l;
-    bool ok = list_indices(&l, self, indices) && broadcast_indices(p, &l) && make_offsets(p) && take_indices(p, &l);
+    bool ok = list_indices(&l, self, indices) && broadcast_indices(p, &l) && make_offsets(p) && add_indices(p, &l);
     int first = -1, last = -1, count = 0;
     for (int d = 0; d < l.ndim; d++)
         if (l.at[d]) {
@@ -298,13 +298,13 @@ static void read_chunk(int64_t chunk, void *context) {
     int64_t total = p->before * p->n * p->pieces, row = chunk * t->per_chunk,
             end = row + t->per_chunk < total ? row + t->per_chunk : total;
     size_t size = tpi_itemsize(p->self);
-    tpi_places at = {.cols = p->run,
-                     .index_row = 1,
-                     .scale = 1,
-                     .indexed_col = p->run_stride,
-                     .plain_row = t->row,
-                     .plain_col = (int64_t)size,
-                     .plain_bytes = total * t->row};
+    tpi_indexed_block at = {.cols = p->run,
+                            .index_row = 1,
+                            .scale = 1,
+                            .indexed_col = p->run_stride,
+                            .plain_row = t->row,
+                            .plain_col = (int64_t)size,
+                            .plain_bytes = total * t->row};
     while (row < end) {
         int64_t piece = row % p->pieces, i = row / p->pieces % p->n, b = row / p->pieces / p->n;
         int64_t left = p->piece ? p->pieces - piece : p->n - i;
@@ -313,7 +313,7 @@ static void read_chunk(int64_t chunk, void *context) {
         at.index = p->piece ? p->piece + piece : p->offset + i;
         at.plain = t->values + row * t->row;
         if (p->run == 1) { /* single elements: columns instead of rows keep the loop tight */
-            tpi_places line = at;
+            tpi_indexed_block line = at;
             line.rows = 1;
             line.cols = at.rows;
             line.index_col = 1;
@@ -346,7 +346,7 @@ static void write_chunk(int64_t chunk, void *context) {
     int64_t b = chunk / t->parts, from = chunk % t->parts * t->part, limit = p->piece ? p->pieces : p->run;
     int64_t to = from + t->part < limit ? from + t->part : limit;
     char *base = before_at(p, b);
-    tpi_places at = {
+    tpi_indexed_block at = {
         .index_row = 1, .scale = 1, .indexed_col = p->run_stride, .plain_row = t->row, .plain_col = t->run_item};
     if (!p->piece) {
         at.indexed = base + from * p->run_stride;
@@ -379,16 +379,16 @@ static void write_distinct(int64_t chunk, void *context) {
     const transfer *t = context;
     const tpi_gather_index *p = t->p;
     int64_t i = chunk * t->per_chunk, n = i + t->per_chunk < p->n ? t->per_chunk : p->n - i;
-    tpi_places at = {.indexed = p->self->data,
-                     .index = p->offset + i,
-                     .rows = n,
-                     .cols = p->run,
-                     .index_row = 1,
-                     .scale = 1,
-                     .indexed_col = p->run_stride,
-                     .plain = t->values + i * t->row,
-                     .plain_row = t->row,
-                     .plain_col = t->run_item};
+    tpi_indexed_block at = {.indexed = p->self->data,
+                            .index = p->offset + i,
+                            .rows = n,
+                            .cols = p->run,
+                            .index_row = 1,
+                            .scale = 1,
+                            .indexed_col = p->run_stride,
+                            .plain = t->values + i * t->row,
+                            .plain_row = t->row,
+                            .plain_col = t->run_item};
     tpi_combine(t->op, p->self->dtype, &at);
 }
 

@@ -6,11 +6,17 @@
 #include "ops/temporaries.h"
 #include "tpi_ops.h"
 
-enum { MOST_NUMBERS = 6, MOST_DIMS = 8, STRETCH = 256 }; /* the first as ops/index/gather_index.gpu.h has room for */
+enum {
+    MOST_NUMBERS = 6,
+    MOST_DIMS = 8,
+    STRETCH = 256
+}; /* the first as ops/index/gather_index_gpu_kernel.h has room for */
 
-static const tpi_gpu_site pick_site = {"gather_index.gpu.h", "pick"}, place_site = {"gather_index.gpu.h", "place"},
-                          number_site = {"gather_index.gpu.h", "number"}, sum_site = {"gather_index.gpu.h", "sum"},
-                          finish_site = {"gather_index.gpu.h", "finish"};
+static const tpi_gpu_site pick_site = {"gather_index_gpu_kernel.h", "pick"},
+                          place_site = {"gather_index_gpu_kernel.h", "place"},
+                          number_site = {"gather_index_gpu_kernel.h", "number"},
+                          sum_site = {"gather_index_gpu_kernel.h", "sum"},
+                          finish_site = {"gather_index_gpu_kernel.h", "finish"};
 
 typedef struct picked_dim {
     int64_t size, x, values, index[MOST_NUMBERS]; /* strides in elements */
@@ -18,7 +24,7 @@ typedef struct picked_dim {
 } picked_dim;
 
 typedef struct picked {
-    tpi_temporaries bag;
+    tpi_temporaries temps;
     int numbers, ndim, index_ndim;
     tp_tensor *index[MOST_NUMBERS];
     int64_t size[MOST_NUMBERS], stride[MOST_NUMBERS]; /* of the dims of x that they are for, in elements */
@@ -47,14 +53,14 @@ static bool add_mask(picked *p, tp_tensor *self, int d, tp_tensor *mask) {
     bool line = true;
     for (int i = 0; i + 1 < mask->ndim; i++)
         line = line && self->strides[d + i] == self->strides[d + i + 1] * self->shape[d + i + 1];
-    tp_tensor *plain = tpi_put(&p->bag, tpi_detached(mask)),
-              *seen = plain && line ? tpi_put(&p->bag, tpo_reshape(plain, TP_INTS(-1))) : plain,
-              *found = seen && mask->numel ? tpi_put(&p->bag, tpo_nonzero(seen)) : NULL;
+    tp_tensor *plain = tpi_put(&p->temps, tpi_detached(mask)),
+              *seen = plain && line ? tpi_put(&p->temps, tpo_reshape(plain, TP_INTS(-1))) : plain,
+              *found = seen && mask->numel ? tpi_put(&p->temps, tpo_nonzero(seen)) : NULL;
     if (!found) return false;
     int ndim = seen->ndim;
     for (int i = 0; i < ndim; i++) {
         int64_t n = found->shape[0], step = ndim;
-        tp_tensor *column = tpi_put(&p->bag, tpi_alias(found, 1, &n, &step, tpi_offset(found) + i));
+        tp_tensor *column = tpi_put(&p->temps, tpi_alias(found, 1, &n, &step, tpi_offset(found) + i));
         int of = line ? d + mask->ndim - 1 : d + i;
         if (!add_numbers(p, column, line ? mask->numel : self->shape[of], self->strides[of])) return false;
     }
@@ -66,7 +72,7 @@ static bool same_dtype(picked *p) {
     for (int i = 0; i < p->numbers; i++)
         if (p->index[i]->dtype != TP_INT32) p->index_dtype = TP_INT64;
     for (int i = 0; i < p->numbers; i++)
-        if (!(p->index[i] = tpi_put(&p->bag, tpi_as_dtype_data(p->index[i], p->index_dtype)))) return false;
+        if (!(p->index[i] = tpi_put(&p->temps, tpi_as_dtype_data(p->index[i], p->index_dtype)))) return false;
     return true;
 }
 
@@ -125,9 +131,9 @@ static bool pick_by(picked *p, tp_tensor *self, tp_tensors indices) {
     int d = 0, found = 0;
     for (int64_t i = 0; i < indices.n; i++) {
         tp_tensor *t = indices.v[i];
-        int takes = t && is_mask(t) ? t->ndim : 1;
-        if (d + takes > self->ndim || takes == 0) return false;
-        for (int k = 0; t && k < takes; k++) taken[d + k] = true;
+        int ndims = t && is_mask(t) ? t->ndim : 1;
+        if (d + ndims > self->ndim || ndims == 0) return false;
+        for (int k = 0; t && k < ndims; k++) taken[d + k] = true;
         if (t && !is_mask(t) && !tpi_gpu_is_index(t)) return false;
         if (t && !(is_mask(t) ? add_mask(p, self, d, t) : add_numbers(p, t, self->shape[d], self->strides[d])))
             return false;
@@ -135,7 +141,7 @@ static bool pick_by(picked *p, tp_tensor *self, tp_tensors indices) {
             found++;
             p->distinct = p->distinct && is_mask(t);
         }
-        d += takes;
+        d += ndims;
     }
     p->distinct = p->distinct && found == 1;
     for (int k = 0; k < p->numbers; k++)
@@ -340,20 +346,20 @@ static bool add_picked(picked *p, tp_tensor *x, tp_tensor *values) {
     int64_t limit = 1, positions = elements_of(dims, n), each = elements_of(kept, nkept);
     for (int k = 0; k < p->numbers; k++) limit *= p->size[k];
     if (n > MOST_DIMS || nkept > MOST_DIMS || positions > INT32_MAX) return false;
-    tp_tensor *numbers = tpi_put(&p->bag, numbers_of(p, device, limit)), *sorted = NULL;
-    tp_tensor *order = numbers ? tpi_put(&p->bag, tpi_gpu_order_indices(numbers, limit, &sorted)) : NULL;
-    tpi_put(&p->bag, sorted);
+    tp_tensor *numbers = tpi_put(&p->temps, numbers_of(p, device, limit)), *sorted = NULL;
+    tp_tensor *order = numbers ? tpi_put(&p->temps, tpi_gpu_order_indices(numbers, limit, &sorted)) : NULL;
+    tpi_put(&p->temps, sorted);
     if (!order) return false;
     tp_dtype dtype = tpi_dtype_to_real((tp_dtype)x->dtype);
     bool whole = !tp_dtype_is_floating(dtype), wide = dtype == TP_FLOAT64;
     int64_t stretches = tpi_ceil_div(positions, STRETCH);
     tp_tensor *ends = NULL; /* heads, then tails */
     if (stretches > 1) {
-        ends = tpi_put(&p->bag, tpi_empty(TP_INTS(2, stretches, each),
-                                          whole  ? TP_INT64
-                                          : wide ? TP_FLOAT64
-                                                 : TP_FLOAT32,
-                                          device));
+        ends = tpi_put(&p->temps, tpi_empty(TP_INTS(2, stretches, each),
+                                            whole  ? TP_INT64
+                                            : wide ? TP_FLOAT64
+                                                   : TP_FLOAT32,
+                                            device));
         if (!ends) return false;
     }
     char *heads = tpi_gpu_data(ends), *tails = ends ? heads + ends->numel / 2 * (int64_t)tpi_itemsize(ends) : NULL;
@@ -401,13 +407,13 @@ static bool adds(const tp_tensor *t) { /* can the device sum its elements? */
 /* values, which broadcast to what is picked, into their places. */
 static bool write_values(picked *p, tp_tensor *self, tp_tensor *values, bool accumulate) {
     if (!p->count) return true;
-    tp_tensor *wide = tpi_put(&p->bag, tpi_expanded(values, tp_ints_view(p->shape, p->ndim)));
+    tp_tensor *wide = tpi_put(&p->temps, tpi_expanded(values, tp_ints_view(p->shape, p->ndim)));
     if (!wide) {
         tp_error_clear();
         return false;
     }
     if (tp_shares_storage(values, self)) { /* reading what is being written: read it all first */
-        tp_tensor *own = tpi_put(&p->bag, tpi_empty(tpi_shape(wide), (tp_dtype)wide->dtype, tpi_device(wide)));
+        tp_tensor *own = tpi_put(&p->temps, tpi_empty(tpi_shape(wide), (tp_dtype)wide->dtype, tpi_device(wide)));
         if (!own || !tpi_copy_data(own, wide)) return false;
         wide = own;
     }
@@ -427,14 +433,14 @@ tp_tensor *tpi_gpu_index_many(tp_tensor *self, tp_tensors indices) {
     bool ok = pick_by(&p, self, indices);
     if (ok) out = tpi_empty(tp_ints_view(p.shape, p.ndim), (tp_dtype)self->dtype, tpi_device(self));
     if (out && p.count && !read_picked(&p, out, self)) out = tpi_release_then(out, NULL);
-    return tpi_release_temporaries(&p.bag, out);
+    return tpi_release_temporaries(&p.temps, out);
 }
 
 tpi_served tpi_gpu_index_put(tp_tensor *self, tp_tensors indices, tp_tensor *values, bool accumulate) {
     if (values->dtype != self->dtype || !self->numel || (accumulate && !adds(self))) return TPI_DECLINED;
     picked p;
     bool ok = pick_by(&p, self, indices) && write_values(&p, self, values, accumulate);
-    tpi_release_temporaries(&p.bag, NULL);
+    tpi_release_temporaries(&p.temps, NULL);
     return tpi_serve_if(ok);
 }
 
@@ -445,6 +451,6 @@ bool tpi_gpu_add_slices(tp_tensor *self, int d, tp_tensor *index, tp_tensor *sou
     taken[d] = true;
     bool ok = add_numbers(&p, index, self->shape[d], self->strides[d]) && finish_picked(&p, self, taken) &&
               write_values(&p, self, source, true);
-    tpi_release_temporaries(&p.bag, NULL);
+    tpi_release_temporaries(&p.temps, NULL);
     return ok;
 }

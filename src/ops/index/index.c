@@ -12,13 +12,13 @@ static tp_tensor *read_and_free(bool ok, tpi_gather_index *p) {
 }
 
 /* Are whole channels-last images picked by their numbers? */
-static bool picks_images(const tp_tensor *self, tp_tensors indices) {
+static bool selects_planes(const tp_tensor *self, tp_tensors indices) {
     return self->ndim == 4 && indices.n == 1 && indices.v[0] && indices.v[0]->ndim == 1 &&
            tp_is_contiguous_as(self, TP_CHANNELS_LAST) && !tp_is_contiguous_as(self, TP_CONTIGUOUS);
 }
 
 /* They keep the format: read with the channels behind, the result has them in front again. */
-static tp_tensor *pick_images(tp_tensor *self, tp_tensors indices) {
+static tp_tensor *select_planes(tp_tensor *self, tp_tensors indices) {
     const int64_t *n = self->shape, *s = self->strides;
     tp_tensor *behind =
         tpi_alias(self, 4, (int64_t[]){n[0], n[2], n[3], n[1]}, (int64_t[]){s[0], s[2], s[3], s[1]}, tpi_offset(self));
@@ -37,7 +37,7 @@ static tp_tensor *pick_images(tp_tensor *self, tp_tensors indices) {
 }
 
 tp_tensor *tpi_native_index(tp_tensor *self, tp_tensors indices) {
-    if (picks_images(self, indices)) return pick_images(self, indices);
+    if (selects_planes(self, indices)) return select_planes(self, indices);
     tpi_gather_index p;
     return read_and_free(tpi_gather_index_advanced(&p, self, indices), &p);
 }
@@ -107,12 +107,12 @@ static tp_tensor *scaled(tp_tensor *source, tp_scalar alpha) {
     bool ok = factor && tpi_copy_data(copy, source);
     if (ok) {
         int64_t zero = 0;
-        tpi_places all = {.indexed = copy->data,
-                          .plain = factor->data,
-                          .index = &zero,
-                          .rows = 1,
-                          .cols = copy->numel,
-                          .indexed_col = (int64_t)tpi_itemsize(copy)};
+        tpi_indexed_block all = {.indexed = copy->data,
+                                 .plain = factor->data,
+                                 .index = &zero,
+                                 .rows = 1,
+                                 .cols = copy->numel,
+                                 .indexed_col = (int64_t)tpi_itemsize(copy)};
         tpi_combine(TPI_MUL, copy->dtype, &all);
     }
     tpi_release(factor);

@@ -2,11 +2,11 @@
 #include "ops/index/gather_index_gpu.h"
 #include "ops/sort/order_gpu.h"
 
-static const tpi_gpu_site rows_site = {"index_select.gpu.h", "rows"},
-                          segments_site = {"index_select.gpu.h", "segments"};
+static const tpi_gpu_site rows_site = {"index_select_gpu_kernel.h", "rows"},
+                          segments_site = {"index_select_gpu_kernel.h", "segments"};
 
 /* out, contiguous, from rows along dim d of x; index has out's numbers in order. */
-static bool take_rows(tp_tensor *out, tp_tensor *x, int d, tp_tensor *index, bool wrap) {
+static bool copy_rows(tp_tensor *out, tp_tensor *x, int d, tp_tensor *index, bool wrap) {
     if (!out->numel) return true;
     int64_t size = x->ndim ? x->shape[d] : 1, inner = (int64_t)tpi_itemsize(x), count = index->numel;
     for (int i = d + 1; i < x->ndim; i++) inner *= x->shape[i];
@@ -16,7 +16,7 @@ static bool take_rows(tp_tensor *out, tp_tensor *x, int d, tp_tensor *index, boo
     int64_t per = inner / piece, rows = out->numel * (int64_t)tpi_itemsize(out) / inner;
     int group = 1;
     while (group < 256 && group * 2 <= per) group *= 2;
-    int64_t blocks = tpi_ceil_div(rows, 256 / group * 4); /* four rows at a time: ops/index/index_select.gpu.h */
+    int64_t blocks = tpi_ceil_div(rows, 256 / group * 4); /* four rows at a time: ops/index/index_select_gpu_kernel.h */
     const tpi_gpu_define defines[] = {TPI_DEFINE("PIECE", piece), TPI_DEFINE("WRAP", wrap), TPI_DEFINE("GROUP", group),
                                       TPI_DEFINE_DTYPE("INDEX", index->dtype)};
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(x), &rows_site, false, 4, defines);
@@ -38,7 +38,7 @@ static tp_tensor *taken(tp_tensor *self, int d, tp_tensor *index, bool wrap) {
     for (int i = d + 1; i < self->ndim; i++) shape[n++] = self->shape[i];
     tp_tensor *x = tpi_contiguous_data(self), *k = tpi_contiguous_data(index),
               *out = x && k ? tpi_empty(tp_ints_view(shape, n), (tp_dtype)self->dtype, tpi_device(self)) : NULL;
-    bool ok = out && take_rows(out, x, d, k, wrap);
+    bool ok = out && copy_rows(out, x, d, k, wrap);
     tpi_release(x);
     tpi_release(k);
     return ok ? out : tpi_release_then(out, NULL);
@@ -96,23 +96,23 @@ tpi_served tpi_gpu_embedding_backward(tp_tensor *grad, tp_tensor *indices, int64
     if (!ok || !indices->numel) return tpi_serve(ok ? out : tpi_release_then(out, NULL), result);
     tp_tensor *wide = tpi_as_dtype_data(indices, TP_INT64), *index = wide ? tpi_contiguous_data(wide) : NULL,
               *g = tpi_contiguous_data(grad), *numbers = NULL;
-    tp_tensor *places = index && g ? tpi_gpu_order_indices(index, num_weights, &numbers) : NULL;
-    ok = places != NULL;
+    tp_tensor *order = index && g ? tpi_gpu_order_indices(index, num_weights, &numbers) : NULL;
+    ok = order != NULL;
     if (ok) {
         const tpi_gpu_define defines[] = {TPI_DEFINE("SCALE", scale_grad_by_freq), TPI_DEFINE_DTYPE("G", g->dtype),
                                           TPI_DEFINE_DTYPE("Y", out->dtype)};
         tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &segments_site, grad->dtype == TP_FLOAT64, 3, defines);
         int64_t n = index->numel;
         int columns = (int)width;
-        const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data),    TPI_GPU_PTR(g->data),    TPI_GPU_PTR(numbers->data),
-                                    TPI_GPU_PTR(places->data), TPI_GPU_VAL(n),          TPI_GPU_VAL(num_weights),
-                                    TPI_GPU_VAL(columns),      TPI_GPU_VAL(padding_idx)};
+        const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data),   TPI_GPU_PTR(g->data),    TPI_GPU_PTR(numbers->data),
+                                    TPI_GPU_PTR(order->data), TPI_GPU_VAL(n),          TPI_GPU_VAL(num_weights),
+                                    TPI_GPU_VAL(columns),     TPI_GPU_VAL(padding_idx)};
         ok = kernel && tpi_gpu_launch(device, kernel, n, width >= 256 ? 256 : width >= 128 ? 128 : 64, 0, 8, args);
     }
     tpi_release(wide);
     tpi_release(index);
     tpi_release(g);
     tpi_release(numbers);
-    tpi_release(places);
+    tpi_release(order);
     return tpi_serve(ok ? out : tpi_release_then(out, NULL), result);
 }

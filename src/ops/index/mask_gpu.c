@@ -7,16 +7,16 @@
 /* A mask broadcast to the shape, one-dimensional, contiguous; and for each of its elements how many are true before it,
  * where it is. */
 typedef struct counted {
-    tpi_temporaries bag;
+    tpi_temporaries temps;
     tp_tensor *mask, *before;
 } counted;
 
 static bool count(counted *c, tp_tensor *mask, tp_ints shape) {
     *c = (counted){.mask = NULL};
-    tp_tensor *wide = mask->dtype == TP_BOOL ? tpi_put(&c->bag, tpi_expanded(mask, shape)) : NULL;
-    c->mask = wide ? tpi_put(&c->bag, tpo_reshape(wide, TP_INTS(-1))) : NULL;
-    tp_tensor *sums = c->mask ? tpi_put(&c->bag, tpo_cumsum(c->mask, 0, TP_INT64)) : NULL;
-    c->before = sums ? tpi_put(&c->bag, tpo_sub(TP_OPERAND(sums), tp_operand_int(1), tp_int(1))) : NULL;
+    tp_tensor *wide = mask->dtype == TP_BOOL ? tpi_put(&c->temps, tpi_expanded(mask, shape)) : NULL;
+    c->mask = wide ? tpi_put(&c->temps, tpo_reshape(wide, TP_INTS(-1))) : NULL;
+    tp_tensor *sums = c->mask ? tpi_put(&c->temps, tpo_cumsum(c->mask, 0, TP_INT64)) : NULL;
+    c->before = sums ? tpi_put(&c->temps, tpo_sub(TP_OPERAND(sums), tp_operand_int(1), tp_int(1))) : NULL;
     return c->before;
 }
 
@@ -26,14 +26,14 @@ static tp_tensor *spread(tp_tensor *mask, tp_tensor *part, tp_operand rest, tp_i
     counted c;
     tp_tensor *out = NULL;
     if (count(&c, mask, shape)) {
-        tp_tensor *from = tpi_put(&c.bag, tpo_clamp_min(c.before, tp_operand_int(0))),
-                  *alone = tpi_put(&c.bag, tpi_detached(part));
-        tp_tensor *values = from && alone ? tpi_put(&c.bag, tpo_take(alone, from)) : NULL,
-                  *shaped = tpi_put(&c.bag, tpo_reshape(values, shape));
-        tp_tensor *where = shaped ? tpi_put(&c.bag, tpo_reshape(c.mask, shape)) : NULL;
+        tp_tensor *from = tpi_put(&c.temps, tpo_clamp_min(c.before, tp_operand_int(0))),
+                  *alone = tpi_put(&c.temps, tpi_detached(part));
+        tp_tensor *values = from && alone ? tpi_put(&c.temps, tpo_take(alone, from)) : NULL,
+                  *shaped = tpi_put(&c.temps, tpo_reshape(values, shape));
+        tp_tensor *where = shaped ? tpi_put(&c.temps, tpo_reshape(c.mask, shape)) : NULL;
         out = where ? tpo_where(where, TP_OPERAND(shaped), rest) : NULL;
     }
-    return tpi_release_temporaries(&c.bag, out);
+    return tpi_release_temporaries(&c.temps, out);
 }
 
 tpi_served tpi_gpu_masked_scatter(tp_tensor *self, tp_tensor *mask, tp_tensor *source, tp_tensor **result) {
@@ -65,14 +65,14 @@ tpi_served tpi_gpu_masked_select_backward(tp_tensor *grad, tp_ints size, tp_tens
 /* values of the mask's elements that are true, one behind the other, in `size` elements that are `rest` otherwise; what
  * does not fit is left out. Owned. */
 static tp_tensor *packed(counted *c, tp_tensor *values, int64_t size, tp_scalar rest) {
-    tp_tensor *room = tpi_put(&c->bag, tpo_full(TP_INTS(size + 1), rest, (tp_dtype)values->dtype,
-                                                tpi_device(values))); /* one more, for the others */
-    tp_tensor *to = room ? tpi_put(&c->bag, tpo_where(c->mask, TP_OPERAND(c->before), TP_OPERAND(size))) : NULL,
-              *within = to ? tpi_put(&c->bag, tpo_clamp_max(to, TP_OPERAND(size))) : NULL;
-    tp_tensor *out = within && tpo_scatter_(room, 0, within, values)
+    tp_tensor *padded = tpi_put(&c->temps, tpo_full(TP_INTS(size + 1), rest, (tp_dtype)values->dtype,
+                                                    tpi_device(values))); /* one more, for the others */
+    tp_tensor *to = padded ? tpi_put(&c->temps, tpo_where(c->mask, TP_OPERAND(c->before), TP_OPERAND(size))) : NULL,
+              *within = to ? tpi_put(&c->temps, tpo_clamp_max(to, TP_OPERAND(size))) : NULL;
+    tp_tensor *out = within && tpo_scatter_(padded, 0, within, values)
                          ? tpi_empty(TP_INTS(size), (tp_dtype)values->dtype, tpi_device(values))
                          : NULL;
-    tp_tensor *part = out ? tpi_put(&c->bag, tpi_narrowed(room, 0, 0, size)) : NULL;
+    tp_tensor *part = out ? tpi_put(&c->temps, tpi_narrowed(padded, 0, 0, size)) : NULL;
     return part && (!size || tpi_copy_data(out, part)) ? out : tpi_release_then(out, NULL);
 }
 
@@ -85,15 +85,15 @@ tpi_served tpi_gpu_masked_scatter_backward(tp_tensor *grad, tp_tensor *mask, tp_
         return TPI_DECLINED;
     }
     if (count(&c, mask, tpi_shape(grad))) {
-        tp_tensor *alone = tpi_put(&c.bag, tpi_detached(grad)),
-                  *line = tpi_put(&c.bag, tpo_reshape(alone, TP_INTS(-1)));
+        tp_tensor *alone = tpi_put(&c.temps, tpi_detached(grad)),
+                  *line = tpi_put(&c.temps, tpo_reshape(alone, TP_INTS(-1)));
         out = line ? packed(&c, line, n, tp_int(0)) : NULL;
         tpi_geometry g = {.ndim = (int)size.n};
         memcpy(g.shape, size.v, sizeof *size.v * (size_t)size.n);
         tpi_contiguous_strides(size, g.strides);
         if (out && !tpi_set_geometry(out, &g)) out = tpi_release_then(out, NULL);
     }
-    return tpi_serve(tpi_release_temporaries(&c.bag, out), result);
+    return tpi_serve(tpi_release_temporaries(&c.temps, out), result);
 }
 
 /* Positions among all elements first; their coordinates from those. */
@@ -106,9 +106,9 @@ tpi_served tpi_gpu_nonzero_static(tp_tensor *self, int64_t size, int64_t fill_va
                          ? tpi_empty(TP_INTS(size, self->ndim), TP_INT64, tpi_device(self))
                          : NULL;
     if (!mask) return tpi_not_served();
-    tp_tensor *all = out ? tpi_put(&c.bag, tpo_arange(tp_int(self->numel), TP_INT64, tpi_device(self))) : NULL,
-              *at = all ? tpi_put(&c.bag, packed(&c, all, size, tp_int(-1))) : NULL;
-    tp_tensor *none = at ? tpi_put(&c.bag, tpo_lt(at, tp_operand_int(0))) : NULL;
+    tp_tensor *all = out ? tpi_put(&c.temps, tpo_arange(tp_int(self->numel), TP_INT64, tpi_device(self))) : NULL,
+              *at = all ? tpi_put(&c.temps, packed(&c, all, size, tp_int(-1))) : NULL;
+    tp_tensor *none = at ? tpi_put(&c.temps, tpo_lt(at, tp_operand_int(0))) : NULL;
     bool ok = none;
     for (int d = self->ndim - 1; d >= 0 && ok; d--) {
         tp_tensor *index = tpo_remainder(TP_OPERAND(at), TP_OPERAND(self->shape[d])),
@@ -121,8 +121,8 @@ tpi_served tpi_gpu_nonzero_static(tp_tensor *self, int64_t size, int64_t fill_va
         tpi_release(filled);
         tpi_release(column);
         tpi_release(upright);
-        if (rest) at = tpi_put(&c.bag, rest);
+        if (rest) at = tpi_put(&c.temps, rest);
     }
     tpi_release(mask);
-    return tpi_serve(tpi_release_temporaries(&c.bag, ok ? out : tpi_release_then(out, NULL)), result);
+    return tpi_serve(tpi_release_temporaries(&c.temps, ok ? out : tpi_release_then(out, NULL)), result);
 }

@@ -48,20 +48,21 @@ static void set_lines(lines *l, const tp_tensor *indexed, const tp_tensor *plain
     }
 }
 
-static tpi_places block(const lines *l, const tpi_odometer *w, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+static tpi_indexed_block block(const lines *l, const tpi_odometer *w, int64_t row, int64_t rows, int64_t col,
+                               int64_t cols) {
     const int64_t word = (int64_t)sizeof(int64_t);
-    tpi_places at = {.indexed = l->indexed + w->offset[0] + col * l->col[0],
-                     .plain = l->plain + w->offset[1] + col * l->col[1] + row * l->row[1],
-                     .index =
-                         (const int64_t *)(const void *)(l->index + w->offset[2] + col * l->col[2] + row * l->row[2]),
-                     .rows = rows,
-                     .cols = cols,
-                     .index_row = l->row[2] / word,
-                     .index_col = l->col[2] / word,
-                     .scale = l->row[0],
-                     .indexed_col = l->col[0],
-                     .plain_row = l->row[1],
-                     .plain_col = l->col[1]};
+    tpi_indexed_block at = {
+        .indexed = l->indexed + w->offset[0] + col * l->col[0],
+        .plain = l->plain + w->offset[1] + col * l->col[1] + row * l->row[1],
+        .index = (const int64_t *)(const void *)(l->index + w->offset[2] + col * l->col[2] + row * l->row[2]),
+        .rows = rows,
+        .cols = cols,
+        .index_row = l->row[2] / word,
+        .index_col = l->col[2] / word,
+        .scale = l->row[0],
+        .indexed_col = l->col[0],
+        .plain_row = l->row[1],
+        .plain_col = l->col[1]};
     if (cols == 1 && rows > 1) { /* one line along dim: the inner loop is the only one */
         at.rows = 1;
         at.cols = rows;
@@ -79,7 +80,7 @@ static void write_lines(int64_t chunk, void *context) {
          unit++) {
         int64_t col = unit % l->parts * COLUMNS, cols = l->cols - col < COLUMNS ? l->cols - col : COLUMNS;
         tpi_odometer_seek(&w, unit / l->parts);
-        tpi_places at = block(l, &w, 0, l->rows, col, cols);
+        tpi_indexed_block at = block(l, &w, 0, l->rows, col, cols);
         tpi_combine(l->op, l->dtype, &at);
     }
 }
@@ -92,7 +93,7 @@ static void fetch_lines(int64_t chunk, void *context) {
         int64_t each = l->cols == 1 ? 65536 : 1 + 16384 / l->cols, row = unit % l->parts * each,
                 rows = l->rows - row < each ? l->rows - row : each;
         tpi_odometer_seek(&w, unit / l->parts);
-        tpi_places at = block(l, &w, row, rows, 0, l->cols);
+        tpi_indexed_block at = block(l, &w, row, rows, 0, l->cols);
         tpi_fetch(tpi_dtype_bytes[l->dtype], &at);
     }
 }

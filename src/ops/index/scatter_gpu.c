@@ -6,12 +6,15 @@
 
 enum { MOST_DIMS = 8 };
 
-static const tpi_gpu_site gather_site = {"scatter.gpu.h", "gather"}, scatter_site = {"scatter.gpu.h", "scatter"},
-                          places_site = {"scatter.gpu.h", "places"}, wrap_site = {"scatter.gpu.h", "wrap"},
-                          reduce_site = {"scatter.gpu.h", "reduce"}, compact_site = {"scatter.gpu.h", "compact"},
-                          triangle_site = {"scatter.gpu.h", "triangle"};
+static const tpi_gpu_site gather_site = {"scatter_gpu_kernel.h", "gather"},
+                          scatter_site = {"scatter_gpu_kernel.h", "scatter"},
+                          places_site = {"scatter_gpu_kernel.h", "places"},
+                          wrap_site = {"scatter_gpu_kernel.h", "wrap"},
+                          reduce_site = {"scatter_gpu_kernel.h", "reduce"},
+                          compact_site = {"scatter_gpu_kernel.h", "compact"},
+                          triangle_site = {"scatter_gpu_kernel.h", "triangle"};
 
-typedef struct layout { /* as ops/index/scatter.gpu.h has it, for as many dims as there are */
+typedef struct layout { /* as ops/index/scatter_gpu_kernel.h has it, for as many dims as there are */
     int64_t numbers[2 * MOST_DIMS + 2];
     int dims;
 } layout;
@@ -81,7 +84,7 @@ static tp_tensor *covered(tp_tensor *source, const tp_tensor *index) {
 }
 
 /* Where two numbers name one place, one of the two values stays: as in PyTorch it is not said which. */
-static bool put_places(tp_tensor *self, int d, tp_tensor *index, tp_tensor *src, bool value) {
+static bool put_positions(tp_tensor *self, int d, tp_tensor *index, tp_tensor *src, bool value) {
     layout l = layout_of(tpi_shape(index), self->strides, self->ndim ? d : -1, self->ndim ? self->shape[d] : 1);
     tp_tensor *k = tpi_contiguous_data(index);
     tpi_gpu_function *kernel =
@@ -100,7 +103,7 @@ static bool put_places(tp_tensor *self, int d, tp_tensor *index, tp_tensor *src,
 tpi_served tpi_gpu_scatter(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src) {
     int d = src->ndim == index->ndim && src->dtype == self->dtype ? fitting_dim(self, dim, index, src) : -1;
     tp_tensor *part = d < 0 ? NULL : covered(src, index);
-    bool ok = part && put_places(self, d, index, part, false);
+    bool ok = part && put_positions(self, d, index, part, false);
     tpi_release(part);
     return tpi_serve_if(ok);
 }
@@ -108,13 +111,13 @@ tpi_served tpi_gpu_scatter(tp_tensor *self, int64_t dim, tp_tensor *index, tp_te
 tpi_served tpi_gpu_scatter_value(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scalar value) {
     int d = fitting_dim(self, dim, index, NULL);
     tp_tensor *one = d < 0 ? NULL : tpi_empty((tp_ints){self->shape, 0}, (tp_dtype)self->dtype, tpi_device(self));
-    bool ok = one && tpi_fill_data(one, value) && put_places(self, d, index, one, true);
+    bool ok = one && tpi_fill_data(one, value) && put_positions(self, d, index, one, true);
     tpi_release(one);
     return tpi_serve_if(ok);
 }
 
 /* ---- Reductions ---- */
-enum { SUM, PRODUCT, MEAN, LARGEST, SMALLEST }; /* as ops/index/scatter.gpu.h has them */
+enum { SUM, PRODUCT, MEAN, LARGEST, SMALLEST }; /* as ops/index/scatter_gpu_kernel.h has them */
 
 static bool reduces_in(const tp_tensor *t) {
     return t->dtype != TP_BOOL && !tp_dtype_is_complex((tp_dtype)t->dtype) && tpi_gpu_has_dtype(t) &&
@@ -143,7 +146,7 @@ static bool reduce_at(tp_tensor *x, tp_tensor *numbers, tp_tensor *values, int w
     return ok;
 }
 
-static tp_tensor *places_of(tp_tensor *index, const layout *l, int64_t nowhere) {
+static tp_tensor *positions_of(tp_tensor *index, const layout *l, int64_t nowhere) {
     tp_tensor *k = tpi_contiguous_data(index),
               *out =
                   k ? tpi_empty(tpi_shape(index), nowhere <= INT32_MAX ? TP_INT32 : TP_INT64, tpi_device(index)) : NULL;
@@ -169,7 +172,8 @@ static bool joins_lines(const tp_tensor *self, int d, const tp_tensor *index) {
 }
 
 static bool join_lines(tp_tensor *self, int d, tp_tensor *index, tp_tensor *values, int what, bool alone) {
-    static const tpi_gpu_site block_site = {"scatter_lines.gpu.h", "block"}, few_site = {"scatter_lines.gpu.h", "few"};
+    static const tpi_gpu_site block_site = {"scatter_lines_gpu_kernel.h", "block"},
+                              few_site = {"scatter_lines_gpu_kernel.h", "few"};
     int64_t size = self->ndim ? self->shape[d] : 1, numbers[3 * MOST_DIMS + 4], *at = numbers;
     int n = index->ndim ? (int)index->shape[d] : 1, dims = 0, others[MOST_DIMS], items = 1, digits = 1;
     for (int i = 0; i < index->ndim; i++)
@@ -225,7 +229,7 @@ static bool scatter_joined(tp_tensor *self, int64_t dim, tp_tensor *index, tp_te
     tp_tensor *x = d < 0 ? NULL : tpi_contiguous_data(self);
     if (!x) return false;
     layout l = layout_of(tpi_shape(index), x->strides, x->ndim ? d : -1, x->ndim ? x->shape[d] : 1);
-    tp_tensor *values = covered(src, index), *numbers = values ? places_of(index, &l, x->numel) : NULL;
+    tp_tensor *values = covered(src, index), *numbers = values ? positions_of(index, &l, x->numel) : NULL;
     bool ok = numbers && reduce_at(x, numbers, values, what, alone) && (x == self || tpi_copy_data(self, x));
     tpi_release(values);
     tpi_release(numbers);
@@ -329,7 +333,7 @@ tpi_served tpi_gpu_index_fill_tensor(tp_tensor *self, int64_t dim, tp_tensor *in
     tp_tensor *wide = value->ndim ? NULL : spread_wrapped(self, dim, index),
               *one = wide ? tpi_as_dtype_data(value, (tp_dtype)self->dtype) : NULL;
     int d = one ? fitting_dim(self, dim, wide, NULL) : -1;
-    bool ok = d >= 0 && put_places(self, d, wide, one, true);
+    bool ok = d >= 0 && put_positions(self, d, wide, one, true);
     tpi_release(wide);
     tpi_release(one);
     return tpi_serve_if(ok);
@@ -350,7 +354,7 @@ tpi_served tpi_gpu_put(tp_tensor *self, tp_tensor *index, tp_tensor *source, boo
               *numbers = line ? wrapped(line, self->numel) : NULL;
     bool ok =
         numbers &&
-        (accumulate ? reduce_at(flat, numbers, values, SUM, false) : put_places(flat, 0, numbers, values, false)) &&
+        (accumulate ? reduce_at(flat, numbers, values, SUM, false) : put_positions(flat, 0, numbers, values, false)) &&
         (x == self || tpi_copy_data(self, x));
     tpi_release(x);
     tpi_release(flat);

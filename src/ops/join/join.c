@@ -2,6 +2,7 @@
  * Work is split by the bytes or rows of the result, so nothing depends on the number of threads. */
 #include "device/cpu/convert.h"
 #include "ops/compute_dtype.h"
+#include "ops/join/join.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "ops/view/view.h"
@@ -74,9 +75,9 @@ static bool join_parts(tp_tensor *out, int dim, int64_t n, tp_tensor *const *par
     if (plain && (rows || row / n >= 64)) return join_rows(out, dim, n, parts);
     int64_t at = 0;
     for (int64_t i = 0; i < n; i++) {
-        tp_tensor *place = tpi_narrowed(out, dim, at, parts[i]->shape[dim]);
-        bool ok = place && tpi_copy_data(place, parts[i]);
-        tpi_release(place);
+        tp_tensor *target = tpi_narrowed(out, dim, at, parts[i]->shape[dim]);
+        bool ok = target && tpi_copy_data(target, parts[i]);
+        tpi_release(target);
         if (!ok) return false;
         at += parts[i]->shape[dim];
     }
@@ -248,19 +249,25 @@ static void roll_lines(int64_t chunk, void *context) {
     }
 }
 
-/* Each rolled dim is cut in two, so the result is made of 2^k blocks. back: the other way round. */
-static tp_tensor *rolled(tp_tensor *self, tp_ints shifts, tp_ints dims, bool back) {
-    if (shifts.n == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'shifts': `shifts` required");
+bool tpi_roll_shifts(const tp_tensor *self, tp_ints shifts, tp_ints dims, bool back, int64_t *shift) {
+    if (shifts.n == 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'shifts': `shifts` required");
     if (shifts.n != dims.n)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'dims': shifts and dimensions must align. shifts: %lld, dims:%lld",
-                        (long long)shifts.n, (long long)dims.n);
-    int64_t shift[TP_MAX_DIMS] = {0};
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'dims': shifts and dimensions must align. shifts: %lld, dims:%lld",
+                          (long long)shifts.n, (long long)dims.n);
+    memset(shift, 0, TP_MAX_DIMS * sizeof *shift);
     for (int64_t i = 0; i < dims.n; i++) {
         int d = TPI_DIM(self, dims.v[i]);
-        if (d < 0) return NULL;
+        if (d < 0) return false;
         int64_t size = self->ndim && self->shape[d] ? self->shape[d] : 1;
         shift[d] = (((shift[d] + (back ? -1 : 1) * (shifts.v[i] % size)) % size) + size) % size;
     }
+    return true;
+}
+
+/* Each rolled dim is cut in two, so the result is made of 2^k blocks. */
+static tp_tensor *rolled(tp_tensor *self, tp_ints shifts, tp_ints dims, bool back) {
+    int64_t shift[TP_MAX_DIMS];
+    if (!tpi_roll_shifts(self, shifts, dims, back, shift)) return NULL;
     tp_tensor *out = tpi_empty_like(self, self->dtype);
     if (!out || out->numel == 0) return out;
     int cut[TP_MAX_DIMS], ncut = 0;

@@ -8,7 +8,7 @@
 
 /* By rotations. */
 static bool eigen_of_blocks(tp_tensor *a, bool upper, bool vectors, tp_tensor **out) {
-    static const tpi_gpu_site site = {"jacobi.gpu.h", "eigen"};
+    static const tpi_gpu_site site = {"jacobi_gpu_kernel.h", "eigen"};
     int n = (int)tpi_cols_of(a), above = upper;
     int64_t held = tpi_gpu_held(n, (vectors ? 2 : 1) * (int64_t)n);
     tp_tensor *x = tpi_columns_copy(a, tp_no_ints()), *v = !x        ? NULL
@@ -37,7 +37,7 @@ static bool eigen(tp_tensor *self, const char *UPLO, bool vectors,
     if (!upper && !lower) return false;
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(self);
     if (!driver)
-        return tpi_gpu_blocks_fit(self) && tpi_cols_of(self) <= TPI_GPU_MOST_TURNED &&
+        return tpi_gpu_blocks_fit(self) && tpi_cols_of(self) <= TPI_GPU_MOST_ROTATED &&
                eigen_of_blocks(self, upper, vectors, out);
     tp_tensor *a = tpi_columns_copy(self, tp_no_ints()),
               *values = a ? tpi_rows_new(self, 2, tpi_cols_of(self), tpi_dtype_to_real((tp_dtype)self->dtype)) : NULL;
@@ -64,51 +64,51 @@ tpi_served tpi_gpu_eigvalsh(tp_tensor *self, const char *UPLO, tp_tensor **resul
 }
 
 /* ---- General ---- */
-bool tpi_gpu_is_finite(tpi_temporaries *bag, tp_tensor *a) {
-    tp_tensor *each = tpi_put(bag, tpo_isfinite(a)),
-              *all = each ? tpi_put(bag, tpo_all(each, tp_no_ints(), false)) : NULL;
-    tp_tensor *here = all ? tpi_put(bag, tpi_empty(tpi_shape(all), TP_BOOL, (tp_device){TP_CPU, 0})) : NULL;
+bool tpi_gpu_is_finite(tpi_temporaries *temps, tp_tensor *a) {
+    tp_tensor *each = tpi_put(temps, tpo_isfinite(a)),
+              *all = each ? tpi_put(temps, tpo_all(each, tp_no_ints(), false)) : NULL;
+    tp_tensor *here = all ? tpi_put(temps, tpi_empty(tpi_shape(all), TP_BOOL, (tp_device){TP_CPU, 0})) : NULL;
     return here && tpi_copy_data(here, all) && *(const bool *)here->data;
 }
 
 /* Complex vectors of what a real matrix has: v + i w and v - i w where columns v and w stand for a pair. */
-static tp_tensor *unpack(tpi_temporaries *bag, tp_tensor *packed, tp_tensor *values) {
-    tp_tensor *parts = tpi_put(bag, tpo_imag(values)), *row = parts ? tpi_put(bag, tpo_unsqueeze(parts, -2)) : NULL;
-    tp_tensor *is_first = row ? tpi_put(bag, tpo_gt(row, tp_operand_double(0))) : NULL,
-              *is_second = is_first ? tpi_put(bag, tpo_lt(row, tp_operand_double(0))) : NULL;
-    tp_tensor *next = is_second ? tpi_put(bag, tpo_roll(packed, TP_INTS(-1), TP_INTS(-1))) : NULL,
-              *last = next ? tpi_put(bag, tpo_roll(packed, TP_INTS(1), TP_INTS(-1))) : NULL;
-    tp_tensor *minus = last ? tpi_put(bag, tpo_neg(packed)) : NULL,
-              *re =
-                  minus ? tpi_put(bag, tpo_where(is_second, tp_operand_tensor(last), tp_operand_tensor(packed))) : NULL;
-    tp_tensor *rest = re ? tpi_put(bag, tpo_where(is_second, tp_operand_tensor(minus), tp_operand_double(0))) : NULL;
-    tp_tensor *im = rest ? tpi_put(bag, tpo_where(is_first, tp_operand_tensor(next), tp_operand_tensor(rest))) : NULL;
-    return im ? tpi_put(bag, tpo_complex(re, im)) : NULL;
+static tp_tensor *unpack(tpi_temporaries *temps, tp_tensor *packed, tp_tensor *values) {
+    tp_tensor *parts = tpi_put(temps, tpo_imag(values)), *row = parts ? tpi_put(temps, tpo_unsqueeze(parts, -2)) : NULL;
+    tp_tensor *is_first = row ? tpi_put(temps, tpo_gt(row, tp_operand_double(0))) : NULL,
+              *is_second = is_first ? tpi_put(temps, tpo_lt(row, tp_operand_double(0))) : NULL;
+    tp_tensor *next = is_second ? tpi_put(temps, tpo_roll(packed, TP_INTS(-1), TP_INTS(-1))) : NULL,
+              *last = next ? tpi_put(temps, tpo_roll(packed, TP_INTS(1), TP_INTS(-1))) : NULL;
+    tp_tensor *minus = last ? tpi_put(temps, tpo_neg(packed)) : NULL,
+              *re = minus ? tpi_put(temps, tpo_where(is_second, tp_operand_tensor(last), tp_operand_tensor(packed)))
+                          : NULL;
+    tp_tensor *rest = re ? tpi_put(temps, tpo_where(is_second, tp_operand_tensor(minus), tp_operand_double(0))) : NULL;
+    tp_tensor *im = rest ? tpi_put(temps, tpo_where(is_first, tp_operand_tensor(next), tp_operand_tensor(rest))) : NULL;
+    return im ? tpi_put(temps, tpo_complex(re, im)) : NULL;
 }
 
 /* Values, and vectors unless that is NULL. */
 static bool eig(tp_tensor *self, tp_tensor **values, tp_tensor **vectors) {
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(self);
     if (!driver || tpi_rows_of(self) != tpi_cols_of(self)) return false;
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     int64_t n = tpi_cols_of(self);
     tp_dtype dtype = (tp_dtype)self->dtype;
-    tp_tensor *a = tpi_put(&bag, tpi_columns_copy(self, tp_no_ints())),
-              *w = a && tpi_gpu_is_finite(&bag, a) ? /* the library may never come back from others */
-                       tpi_put(&bag, tpi_rows_new(self, 2, n, tpi_dtype_to_complex(dtype)))
-                                                   : NULL;
-    tp_tensor *v = w && vectors ? tpi_put(&bag, tpi_columns_new(self, 2, n, n, dtype)) : NULL,
-              *info = w ? tpi_put(&bag, tpi_batch_new(self, 2, TP_INT32)) : NULL;
+    tp_tensor *a = tpi_put(&temps, tpi_columns_copy(self, tp_no_ints())),
+              *w = a && tpi_gpu_is_finite(&temps, a) ? /* the library may never come back from others */
+                       tpi_put(&temps, tpi_rows_new(self, 2, n, tpi_dtype_to_complex(dtype)))
+                                                     : NULL;
+    tp_tensor *v = w && vectors ? tpi_put(&temps, tpi_columns_new(self, 2, n, n, dtype)) : NULL,
+              *info = w ? tpi_put(&temps, tpi_batch_new(self, 2, TP_INT32)) : NULL;
     const tpi_gpu_solver what = {.what = TPI_SOLVER_EIG,
                                  .vectors = vectors != NULL,
                                  .b = tpi_gpu_data(v),
                                  .values = tpi_gpu_data(w),
                                  .info = tpi_gpu_data(info)};
     bool ok = info && (v || !vectors) && tpi_gpu_library_solves(driver, a, what) && tpi_gpu_info_clear(info);
-    if (ok && vectors && !tp_dtype_is_complex(dtype)) ok = (v = unpack(&bag, v, w)) != NULL;
+    if (ok && vectors && !tp_dtype_is_complex(dtype)) ok = (v = unpack(&temps, v, w)) != NULL;
     if (ok) *values = tpi_retain(w);
     if (ok && vectors) *vectors = tpi_retain(v);
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     return ok;
 }
 

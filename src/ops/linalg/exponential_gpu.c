@@ -9,10 +9,10 @@
 static const double SMALL = 5.37; /* the 1-norm up to which the fraction is as exact as double precision */
 
 /* p w1 + q w2 + r w3 + I w0 */
-static tp_tensor *combine(tpi_temporaries *bag, tp_tensor *const powers[3], const double w[3], double w0) {
-    tp_tensor *sum = tpi_put(bag, tpo_mul(tp_operand_tensor(powers[2]), tp_operand_double(w[2])));
+static tp_tensor *combine(tpi_temporaries *temps, tp_tensor *const powers[3], const double w[3], double w0) {
+    tp_tensor *sum = tpi_put(temps, tpo_mul(tp_operand_tensor(powers[2]), tp_operand_double(w[2])));
     for (int i = 1; i >= 0 && sum; i--)
-        sum = tpi_put(bag, tpo_add(tp_operand_tensor(sum), tp_operand_tensor(powers[i]), tp_float(w[i])));
+        sum = tpi_put(temps, tpo_add(tp_operand_tensor(sum), tp_operand_tensor(powers[i]), tp_float(w[i])));
     tp_tensor *diagonal = sum && w0 != 0 ? tpo_diagonal(sum, 0, -2, -1) : NULL;
     if (diagonal && !tpo_add_(diagonal, tp_operand_double(w0), tp_int(1))) sum = NULL;
     tpi_release(diagonal);
@@ -20,43 +20,44 @@ static tp_tensor *combine(tpi_temporaries *bag, tp_tensor *const powers[3], cons
 }
 
 /* The polynomial of even powers with the coefficients from `first` on, in steps of two. */
-static tp_tensor *polynomial(tpi_temporaries *bag, tp_tensor *const powers[3], int first) {
+static tp_tensor *polynomial(tpi_temporaries *temps, tp_tensor *const powers[3], int first) {
     tp_tensor *high =
-        combine(bag, powers, (double[]){tpi_pade[first + 8], tpi_pade[first + 10], tpi_pade[first + 12]}, 0);
-    tp_tensor *part = high ? tpi_put(bag, tpo_matmul(powers[2], high)) : NULL;
+        combine(temps, powers, (double[]){tpi_pade[first + 8], tpi_pade[first + 10], tpi_pade[first + 12]}, 0);
+    tp_tensor *part = high ? tpi_put(temps, tpo_matmul(powers[2], high)) : NULL;
     tp_tensor *low =
-        part ? combine(bag, powers, (double[]){tpi_pade[first + 2], tpi_pade[first + 4], tpi_pade[first + 6]},
+        part ? combine(temps, powers, (double[]){tpi_pade[first + 2], tpi_pade[first + 4], tpi_pade[first + 6]},
                        tpi_pade[first])
              : NULL;
-    return low ? tpi_put(bag, tpo_add(tp_operand_tensor(low), tp_operand_tensor(part), tp_int(1))) : NULL;
+    return low ? tpi_put(temps, tpo_add(tp_operand_tensor(low), tp_operand_tensor(part), tp_int(1))) : NULL;
 }
 
 static tp_tensor *fraction(tp_tensor *a) { /* owned; NULL without an error: not served */
-    tpi_temporaries bag = {0};
-    tp_tensor *a2 = tpi_put(&bag, tpo_matmul(a, a)), *a4 = a2 ? tpi_put(&bag, tpo_matmul(a2, a2)) : NULL,
-              *a6 = a4 ? tpi_put(&bag, tpo_matmul(a2, a4)) : NULL;
+    tpi_temporaries temps = {0};
+    tp_tensor *a2 = tpi_put(&temps, tpo_matmul(a, a)), *a4 = a2 ? tpi_put(&temps, tpo_matmul(a2, a2)) : NULL,
+              *a6 = a4 ? tpi_put(&temps, tpo_matmul(a2, a4)) : NULL;
     tp_tensor *const powers[] = {a2, a4, a6};
-    tp_tensor *odd = a6 ? polynomial(&bag, powers, 1) : NULL, *even = odd ? polynomial(&bag, powers, 0) : NULL,
+    tp_tensor *odd = a6 ? polynomial(&temps, powers, 1) : NULL, *even = odd ? polynomial(&temps, powers, 0) : NULL,
               *solved[2];
-    odd = even ? tpi_put(&bag, tpo_matmul(a, odd)) : NULL;
-    tp_tensor *above = odd ? tpi_put(&bag, tpo_add(tp_operand_tensor(even), tp_operand_tensor(odd), tp_int(1))) : NULL;
+    odd = even ? tpi_put(&temps, tpo_matmul(a, odd)) : NULL;
+    tp_tensor *above =
+        odd ? tpi_put(&temps, tpo_add(tp_operand_tensor(even), tp_operand_tensor(odd), tp_int(1))) : NULL;
     tp_tensor *below =
-        above ? tpi_put(&bag, tpo_sub(tp_operand_tensor(even), tp_operand_tensor(odd), tp_int(1))) : NULL;
+        above ? tpi_put(&temps, tpo_sub(tp_operand_tensor(even), tp_operand_tensor(odd), tp_int(1))) : NULL;
     bool ok = below && tpi_gpu_solve_ex(below, above, true, false, solved) == TPI_SERVED;
-    if (ok) tpi_put(&bag, solved[1]);
-    return tpi_release_temporaries(&bag, ok ? solved[0] : NULL);
+    if (ok) tpi_put(&temps, solved[1]);
+    return tpi_release_temporaries(&temps, ok ? solved[0] : NULL);
 }
 
 /* How often each matrix is halved, as (..., 1, 1), and the most of them; negative: there are infinities or NaN. */
-static tp_tensor *halvings(tpi_temporaries *bag, tp_tensor *a, int *most) {
-    tp_tensor *sizes = tpi_put(bag, tpo_abs(a)),
-              *sums = sizes ? tpi_put(bag, tpo_sum(sizes, TP_INTS(-2), true, TP_NO_DTYPE)) : NULL;
-    tp_tensor *norms = sums ? tpi_put(bag, tpo_amax(sums, TP_INTS(-1), true)) : NULL,
-              *over = norms ? tpi_put(bag, tpo_div(tp_operand_tensor(norms), tp_operand_double(SMALL))) : NULL;
-    tp_tensor *exponent = over ? tpi_put(bag, tpo_log2(over)) : NULL,
-              *up = exponent ? tpi_put(bag, tpo_ceil(exponent)) : NULL;
-    tp_tensor *times = up ? tpi_put(bag, tpo_clamp_min(up, tp_operand_double(0))) : NULL,
-              *largest = times ? tpi_put(bag, tpo_amax(times, tp_no_ints(), false)) : NULL;
+static tp_tensor *halvings(tpi_temporaries *temps, tp_tensor *a, int *most) {
+    tp_tensor *sizes = tpi_put(temps, tpo_abs(a)),
+              *sums = sizes ? tpi_put(temps, tpo_sum(sizes, TP_INTS(-2), true, TP_NO_DTYPE)) : NULL;
+    tp_tensor *norms = sums ? tpi_put(temps, tpo_amax(sums, TP_INTS(-1), true)) : NULL,
+              *over = norms ? tpi_put(temps, tpo_div(tp_operand_tensor(norms), tp_operand_double(SMALL))) : NULL;
+    tp_tensor *exponent = over ? tpi_put(temps, tpo_log2(over)) : NULL,
+              *up = exponent ? tpi_put(temps, tpo_ceil(exponent)) : NULL;
+    tp_tensor *times = up ? tpi_put(temps, tpo_clamp_min(up, tp_operand_double(0))) : NULL,
+              *largest = times ? tpi_put(temps, tpo_amax(times, tp_no_ints(), false)) : NULL;
     tp_scalar host = largest ? tp_item_scalar(largest) : tp_no_scalar();
     if (host.kind == TP_SCALAR_NONE) return NULL;
     double number = tp_scalar_to_double(host);
@@ -77,17 +78,17 @@ tpi_served tpi_gpu_matrix_exp(tp_tensor *self, tp_tensor **result) {
     if (self->ndim < 2 || !self->numel || tpi_rows_of(self) != tpi_cols_of(self) ||
         !(tpi_gpu_blocks_fit(self) || tpi_gpu_solver_for(self)))
         return tpi_not_served();
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     int most = 0;
-    tp_tensor *a = tpi_put(&bag, tpi_detached(self)), *times = a ? halvings(&bag, a, &most) : NULL;
+    tp_tensor *a = tpi_put(&temps, tpi_detached(self)), *times = a ? halvings(&temps, a, &most) : NULL;
     if (!times || most < 0) {
-        tpi_release_temporaries(&bag, NULL);
+        tpi_release_temporaries(&temps, NULL);
         return tpi_not_served();
     }
-    tp_tensor *down = tpi_put(&bag, tpo_neg(times)), *scale = down ? tpi_put(&bag, tpo_exp2(down)) : NULL;
-    tp_tensor *small = scale ? tpi_put(&bag, tpo_mul(tp_operand_tensor(a), tp_operand_tensor(scale))) : NULL,
+    tp_tensor *down = tpi_put(&temps, tpo_neg(times)), *scale = down ? tpi_put(&temps, tpo_exp2(down)) : NULL;
+    tp_tensor *small = scale ? tpi_put(&temps, tpo_mul(tp_operand_tensor(a), tp_operand_tensor(scale))) : NULL,
               *x = small ? fraction(small) : NULL;
     for (int step = 0; x && step < most; step++) x = squared(x, times, step);
-    return tpi_serve(tpi_release_temporaries(&bag, x ? tpi_release_then(x, tpi_columns_copy(x, tp_no_ints())) : NULL),
+    return tpi_serve(tpi_release_temporaries(&temps, x ? tpi_release_then(x, tpi_columns_copy(x, tp_no_ints())) : NULL),
                      result);
 }

@@ -209,14 +209,7 @@ bool tpi_native_geqrf(tp_tensor *self, tp_tensor **out) {
         tpi_lapack_geqrf(x.dtype, m, n, NULL, NULL, &need);
         ok = tpi_each_matrix(&x, need.bytes, geqrf_one);
     }
-    if (ok) {
-        out[0] = a;
-        out[1] = tau;
-    } else {
-        tpi_release(a);
-        tpi_release(tau);
-    }
-    return ok;
+    return tpi_put_pair(ok, a, tau, out);
 }
 
 /* The first `cols` columns of Q from reflectors (m, >= k) and tau (k); NULL on failure. */

@@ -5,12 +5,13 @@
 
 enum { MOST = 512, LONGEST = 1 << 16, FEW = 17 * 32, MANY = 33 * 64, MOST_HELD_BYTES = 17 << 10 };
 
-static const tpi_gpu_site lu_site = {"factor.gpu.h", "lu"}, solve_site = {"factor.gpu.h", "solve"},
-                          systems_site = {"factor.gpu.h", "systems"},
-                          determinant_site = {"factor.gpu.h", "determinant"};
-static const tpi_gpu_site cholesky_site = {"factor.gpu.h", "cholesky"},
-                          reflectors_site = {"factor.gpu.h", "reflectors"}, product_site = {"factor.gpu.h", "product"};
-static const tpi_gpu_site permutation_site = {"factor.gpu.h", "permutation"};
+static const tpi_gpu_site lu_site = {"factor_gpu_kernel.h", "lu"}, solve_site = {"factor_gpu_kernel.h", "solve"},
+                          systems_site = {"factor_gpu_kernel.h", "systems"},
+                          determinant_site = {"factor_gpu_kernel.h", "determinant"};
+static const tpi_gpu_site cholesky_site = {"factor_gpu_kernel.h", "cholesky"},
+                          reflectors_site = {"factor_gpu_kernel.h", "reflectors"},
+                          product_site = {"factor_gpu_kernel.h", "product"};
+static const tpi_gpu_site permutation_site = {"factor_gpu_kernel.h", "permutation"};
 
 static bool is_complex(const tp_tensor *t) { return tp_dtype_is_complex((tp_dtype)t->dtype); }
 static bool is_wide(const tp_tensor *t) { return t->dtype == TP_FLOAT64 || t->dtype == TP_COMPLEX128; }
@@ -38,20 +39,21 @@ static team team_for(const tp_tensor *t) {
                                                                                                                  : 32};
 }
 
-/* The room for so many numbers in shared memory; 0: it is too much. Few sizes, since each has a kernel of its own. */
-static int room_for(const tp_tensor *t, int64_t held) {
+/* How many numbers of shared memory a kernel for so many has; 0: it is too much. Few sizes, since each has a kernel of
+ * its own. */
+static int matrices_that_fit(const tp_tensor *t, int64_t held) {
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(t));
-    int room = held <= FEW ? FEW : MANY;
-    return caps && tpi_gpu_sharing(caps) && held <= room && (int64_t)room * tpi_itemsize(t) <= MOST_HELD_BYTES ? room
-                                                                                                               : 0;
+    int limit = held <= FEW ? FEW : MANY;
+    return caps && tpi_gpu_sharing(caps) && held <= limit && (int64_t)limit * tpi_itemsize(t) <= MOST_HELD_BYTES ? limit
+                                                                                                                 : 0;
 }
 
-bool tpi_gpu_holds(const tp_tensor *t, int64_t held) { return room_for(t, held) > 0; }
+bool tpi_gpu_holds(const tp_tensor *t, int64_t held) { return matrices_that_fit(t, held) > 0; }
 
 static tpi_gpu_function *kernel_of(const tpi_gpu_matrix_kernel *k, const tp_tensor *t, team of) {
     const tpi_gpu_define defines[] = {TPI_DEFINE("COMPLEX", is_complex(t)), TPI_DEFINE("TEAM", of.threads),
                                       TPI_DEFINE("LANES", of.lanes), TPI_DEFINE("OPTION", k->option),
-                                      TPI_DEFINE("HELD", k->held ? room_for(t, k->held) : 0)};
+                                      TPI_DEFINE("HELD", k->held ? matrices_that_fit(t, k->held) : 0)};
     return tpi_gpu_site_kernel(tpi_device(t), k->site, is_wide(t), 5, defines);
 }
 
@@ -163,14 +165,7 @@ tpi_served tpi_gpu_slogdet(tp_tensor *A, tp_tensor **out) {
     tp_tensor *sign = tpi_batch_new(A, 2, (tp_dtype)A->dtype),
               *size = sign ? tpi_batch_new(A, 2, tpi_dtype_to_real((tp_dtype)A->dtype)) : NULL;
     bool ok = size && determinants(A, sign, size);
-    if (ok) {
-        out[0] = sign;
-        out[1] = size;
-    } else {
-        tpi_release(sign);
-        tpi_release(size);
-    }
-    return tpi_serve_if(ok);
+    return tpi_serve_if(tpi_put_pair(ok, sign, size, out));
 }
 
 /* ---- QR ---- */
@@ -197,14 +192,7 @@ tpi_served tpi_gpu_geqrf(tp_tensor *self, tp_tensor **out) {
     tp_tensor *a = tpi_columns_copy(self, tp_no_ints()),
               *tau = a ? tpi_rows_new(self, 2, m < n ? m : n, (tp_dtype)self->dtype) : NULL;
     bool ok = tau && reflectors(a, tau);
-    if (ok) {
-        out[0] = a;
-        out[1] = tau;
-    } else {
-        tpi_release(a);
-        tpi_release(tau);
-    }
-    return tpi_serve_if(ok);
+    return tpi_serve_if(tpi_put_pair(ok, a, tau, out));
 }
 
 static bool multiply(tp_tensor *q, const tp_tensor *tau) { /* q: reflectors, which become their product */
@@ -254,14 +242,7 @@ tpi_served tpi_gpu_qr(tp_tensor *A, const char *mode, tp_tensor **out) {
     tpi_release(factored[0]);
     tpi_release(factored[1]);
     tpi_release(top);
-    if (ok) {
-        out[0] = q;
-        out[1] = r;
-    } else {
-        tpi_release(q);
-        tpi_release(r);
-    }
-    return tpi_serve_if(ok);
+    return tpi_serve_if(tpi_put_pair(ok, q, r, out));
 }
 
 tpi_served tpi_gpu_householder_product(tp_tensor *input, tp_tensor *tau, tp_tensor **result) {

@@ -1,5 +1,5 @@
-/* Matrices on GPUs, a block of threads for each (ops/linalg/factor.gpu.h, jacobi.h): for those that are small enough,
- * or many. */
+/* Matrices on GPUs, a block of threads for each (factor_gpu_kernel.h, jacobi_gpu_kernel.h): for those that are
+ * small enough, or many. */
 #ifndef TPI_GPU_FACTOR_H
 #define TPI_GPU_FACTOR_H
 #include "ops/temporaries.h"
@@ -37,14 +37,13 @@ bool tpi_gpu_library_solves(const tpi_gpu_driver *driver, const tp_tensor *a, tp
 bool tpi_gpu_info_clear(const tp_tensor *info);                                  /* all zero? waits for the device */
 bool tpi_gpu_hand_over(int n, tp_tensor *const *made, bool ok, tp_tensor **out); /* hands over, or drops; returns ok */
 
-bool tpi_gpu_is_finite(tpi_temporaries *bag, tp_tensor *t); /* every element? waits for the device */
+bool tpi_gpu_is_finite(tpi_temporaries *temps, tp_tensor *t); /* every element? waits for the device */
 /* A = U diag(S) Vh of matrices with no fewer rows than columns: out is U, as large as A, S and Vh. */
 bool tpi_gpu_library_svd(tp_tensor *A, tp_tensor **out);
 
-enum {
-    TPI_GPU_MOST_TURNED = 128
-}; /* columns of matrices whose vectors are found by rotations: jacobi.h has room for so many, and larger ones take long
-    */
+/* Columns of matrices whose vectors are found by rotations: jacobi_gpu_kernel.h has room for so many, and larger ones
+ * take long. */
+enum { TPI_GPU_MOST_ROTATED = 128 };
 
 /* The natives of linalg_lu_factor_ex, linalg_solve_ex and linalg_qr, for others; false without an error: not served. */
 tpi_served tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, tp_tensor **out);

@@ -58,14 +58,7 @@ bool tpi_native_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
                         "%sThe diagonal element %d is zero, the inversion could not be completed because the input "
                         "matrix is singular.",
                         tpi_failed_text("linalg.inv", batch), bad);
-    if (ok) {
-        out[0] = inverse;
-        out[1] = info;
-    } else {
-        tpi_release(inverse);
-        tpi_release(info);
-    }
-    return ok;
+    return tpi_put_pair(ok, inverse, info, out);
 }
 
 /* ---- Linear systems ---- */
@@ -331,15 +324,15 @@ static char driver_letter(const char *driver) {
 }
 
 /* b (m rows) in a tensor with max(m, n) rows. */
-static tp_tensor *roomy_copy(const tp_tensor *b, int64_t rows, tp_ints batch) {
+static tp_tensor *padded_copy(const tp_tensor *b, int64_t rows, tp_ints batch) {
     int64_t shape[TP_MAX_DIMS];
     memcpy(shape, batch.v, sizeof *shape * (size_t)batch.n);
     tp_tensor like = {.alive = TPI_ALIVE, .ndim = (uint8_t)batch.n, .shape = shape, .storage = b->storage};
-    tp_tensor *room = tpi_columns_new(&like, 0, rows, cols_of(b), (tp_dtype)b->dtype);
-    tp_tensor *part = room ? tpi_narrowed(room, room->ndim - 2, 0, rows_of(b)) : NULL;
-    bool ok = part && tpi_fill_data(room, tp_int(0)) && tpi_copy_data(part, b);
+    tp_tensor *padded = tpi_columns_new(&like, 0, rows, cols_of(b), (tp_dtype)b->dtype);
+    tp_tensor *part = padded ? tpi_narrowed(padded, padded->ndim - 2, 0, rows_of(b)) : NULL;
+    bool ok = part && tpi_fill_data(padded, tp_int(0)) && tpi_copy_data(part, b);
     tpi_release(part);
-    return ok ? room : tpi_release_then(room, NULL);
+    return ok ? padded : tpi_release_then(padded, NULL);
 }
 
 /* Sums of squares of what the fit leaves, per column; empty unless m > n, full rank, and not gelsy. */
@@ -378,7 +371,7 @@ static void drop_fit(fit *f) {
 static bool run_fit(fit *f, tp_tensor *A, tp_tensor *B, tp_ints batch, double rcond, char driver) {
     int64_t m = rows_of(A), n = cols_of(A), k = m < n ? m : n;
     f->a = tpi_columns_copy(A, batch);
-    f->b = f->a ? roomy_copy(B, m > n ? m : n, batch) : NULL;
+    f->b = f->a ? padded_copy(B, m > n ? m : n, batch) : NULL;
     f->rank32 = f->b ? tpi_batch_new(f->b, 2, TP_INT32) : NULL;
     f->info = f->rank32 ? tpi_batch_new(f->b, 2, TP_INT32) : NULL;
     f->sv = f->info ? tpi_rows_new(f->b, 2, k, tpi_dtype_to_real((tp_dtype)A->dtype)) : NULL;

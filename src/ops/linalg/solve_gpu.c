@@ -1,6 +1,6 @@
 /* Linear algebra on GPUs: factorisations and systems by the driver's library where matrices are large enough for it, by
- * kernels of a block per matrix (factor.h) where they are small, or many. What goes wrong is declined: the CPU's
- * natives say why. */
+ * kernels of a block per matrix (factor_gpu_kernel.h) where they are small, or many. What goes wrong is declined: the
+ * CPU's natives say why. */
 #include "device/gpu/trace.h"
 #include "ops/temporaries.h"
 #include "ops/linalg/factor_gpu.h"
@@ -163,17 +163,17 @@ tpi_served tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_er
         return tpi_not_served();
     bool vector = tpi_are_vectors(A, B);
     if ((vector && !left) || (!vector && B->ndim < 2)) return TPI_DECLINED;
-    tpi_temporaries bag = {0};
-    tp_tensor *a = tpi_put(&bag, tpi_detached(A)), *b = tpi_put(&bag, tpi_detached(B)), *made[2] = {NULL};
+    tpi_temporaries temps = {0};
+    tp_tensor *a = tpi_put(&temps, tpi_detached(A)), *b = tpi_put(&temps, tpi_detached(B)), *made[2] = {NULL};
     if (a && b && !left) {
-        a = tpi_put(&bag, tpo_transpose(a, -2, -1));
-        b = tpi_put(&bag, tpo_transpose(b, -2, -1));
+        a = tpi_put(&temps, tpo_transpose(a, -2, -1));
+        b = tpi_put(&temps, tpo_transpose(b, -2, -1));
     }
-    if (b && vector) b = tpi_put(&bag, tpo_unsqueeze(b, -1));
+    if (b && vector) b = tpi_put(&temps, tpo_unsqueeze(b, -1));
     bool ok = a && b && solve_systems(a, b, check_errors, made);
     if (ok && vector) ok = (made[0] = tpi_release_then(made[0], tpo_squeeze_dim(made[0], -1))) != NULL;
     if (ok && !left) ok = (made[0] = tpi_release_then(made[0], tpo_transpose(made[0], -2, -1))) != NULL;
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     if (!ok && made[1]) tpi_release(made[1]);
     if (ok) {
         out[0] = made[0];
@@ -226,7 +226,7 @@ static bool library_triangular(tp_tensor *a, tp_tensor *x, bool upper, bool left
  * X A = B is A^T X^T = B^T. */
 tpi_served tpi_gpu_solve_triangular(tp_tensor *self, tp_tensor *B, bool upper, bool left, bool unitriangular,
                                     tp_tensor **result) {
-    static const tpi_gpu_site site = {"triangular.gpu.h", "triangular"};
+    static const tpi_gpu_site site = {"triangular_gpu_kernel.h", "triangular"};
     int64_t shape[TP_MAX_DIMS];
     int ndim;
     bool complex = tp_dtype_is_complex((tp_dtype)self->dtype),

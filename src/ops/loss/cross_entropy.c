@@ -175,47 +175,47 @@ static tp_tensor *along_classes(tp_tensor *weight, int ndim, int dim) {
 }
 
 /* Targets that are probabilities: smoothing moves them towards the uniform distribution. */
-static tp_tensor *of_probabilities(tpi_temporaries *bag, tp_tensor *input, tp_tensor *target, tp_tensor *weight,
+static tp_tensor *of_probabilities(tpi_temporaries *temps, tp_tensor *input, tp_tensor *target, tp_tensor *weight,
                                    tpi_reduction how, double smoothing) {
     int dim = input->ndim > 1;
     int64_t classes = input->shape[dim], dims[1] = {dim};
     if (smoothing > 0) {
-        tp_tensor *less = tpi_put(bag, scaled(target, 1 - smoothing));
+        tp_tensor *less = tpi_put(temps, scaled(target, 1 - smoothing));
         target =
-            tpi_put(bag, tpo_add(tp_operand_tensor(less), tp_operand_double(smoothing / (double)classes), tp_int(1)));
+            tpi_put(temps, tpo_add(tp_operand_tensor(less), tp_operand_double(smoothing / (double)classes), tp_int(1)));
     }
-    tp_tensor *p = tpi_put(bag, tpo_mul(tp_operand_tensor(tpi_put(bag, tpo_log_softmax(input, dim, TP_NO_DTYPE))),
-                                        tp_operand_tensor(target)));
+    tp_tensor *p = tpi_put(temps, tpo_mul(tp_operand_tensor(tpi_put(temps, tpo_log_softmax(input, dim, TP_NO_DTYPE))),
+                                          tp_operand_tensor(target)));
     if (weight)
-        p = tpi_put(bag, tpo_mul(tp_operand_tensor(p),
-                                 tp_operand_tensor(tpi_put(bag, along_classes(weight, input->ndim, dim)))));
+        p = tpi_put(temps, tpo_mul(tp_operand_tensor(p),
+                                   tp_operand_tensor(tpi_put(temps, along_classes(weight, input->ndim, dim)))));
     if (!p) return NULL;
     tp_tensor *s =
-        tpi_put(bag, tpo_sum(p, how == TPI_REDUCE_NONE ? tp_ints_view(dims, 1) : tp_no_ints(), false, TP_NO_DTYPE));
+        tpi_put(temps, tpo_sum(p, how == TPI_REDUCE_NONE ? tp_ints_view(dims, 1) : tp_no_ints(), false, TP_NO_DTYPE));
     return s ? scaled(s, how == TPI_REDUCE_MEAN ? -(double)classes / (double)input->numel : -1) : NULL;
 }
 
 /* Class indices with smoothing: (1 - smoothing) of the plain loss and smoothing / C of the loss against every class. */
-static tp_tensor *smoothed(tpi_temporaries *bag, tp_tensor *input, tp_tensor *target, tp_tensor *weight,
+static tp_tensor *smoothed(tpi_temporaries *temps, tp_tensor *input, tp_tensor *target, tp_tensor *weight,
                            int64_t ignore_index, const char *reduction, double smoothing) {
     int dim = input->ndim > 1;
     int64_t dims[1] = {dim};
     tpi_reduction how = tpi_reduction_of(reduction);
-    tp_tensor *log_p = tpi_put(bag, tpo_log_softmax(input, dim, TP_NO_DTYPE)), *plain[2] = {NULL};
+    tp_tensor *log_p = tpi_put(temps, tpo_log_softmax(input, dim, TP_NO_DTYPE)), *plain[2] = {NULL};
     if (!log_p || !tpo_nll_loss_forward(log_p, target, weight, reduction, ignore_index, plain)) return NULL;
-    tpi_put(bag, plain[0]);
-    tpi_put(bag, plain[1]);
+    tpi_put(temps, plain[0]);
+    tpi_put(temps, plain[1]);
     tp_tensor *each = log_p;
     if (weight)
-        each = tpi_put(bag, tpo_mul(tp_operand_tensor(log_p),
-                                    tp_operand_tensor(tpi_put(bag, along_classes(weight, input->ndim, dim)))));
-    tp_tensor *all = each ? tpi_put(bag, tpo_sum(each, tp_ints_view(dims, 1), false, TP_NO_DTYPE)) : NULL;
-    tp_tensor *ignored = tpi_put(bag, tpo_eq(target, tp_operand_scalar(tp_int(ignore_index))));
-    tp_tensor *kept = all && ignored ? tpi_put(bag, tpo_masked_fill(all, ignored, tp_int(0))) : NULL;
-    if (how != TPI_REDUCE_NONE && kept) kept = tpi_put(bag, tpo_sum(kept, tp_no_ints(), false, TP_NO_DTYPE));
+        each = tpi_put(temps, tpo_mul(tp_operand_tensor(log_p),
+                                      tp_operand_tensor(tpi_put(temps, along_classes(weight, input->ndim, dim)))));
+    tp_tensor *all = each ? tpi_put(temps, tpo_sum(each, tp_ints_view(dims, 1), false, TP_NO_DTYPE)) : NULL;
+    tp_tensor *ignored = tpi_put(temps, tpo_eq(target, tp_operand_scalar(tp_int(ignore_index))));
+    tp_tensor *kept = all && ignored ? tpi_put(temps, tpo_masked_fill(all, ignored, tp_int(0))) : NULL;
+    if (how != TPI_REDUCE_NONE && kept) kept = tpi_put(temps, tpo_sum(kept, tp_no_ints(), false, TP_NO_DTYPE));
     if (how == TPI_REDUCE_MEAN && kept)
-        kept = tpi_put(bag, tpo_div(tp_operand_tensor(kept), tp_operand_tensor(plain[1])));
-    tp_tensor *part = tpi_put(bag, scaled(plain[0], 1 - smoothing));
+        kept = tpi_put(temps, tpo_div(tp_operand_tensor(kept), tp_operand_tensor(plain[1])));
+    tp_tensor *part = tpi_put(temps, scaled(plain[0], 1 - smoothing));
     return kept ? tpo_sub(tp_operand_tensor(part), tp_operand_tensor(kept),
                           tp_float(smoothing / (double)input->shape[dim]))
                 : NULL;
@@ -231,7 +231,7 @@ static tp_tensor *cross_entropy(tp_tensor *input, tp_tensor *target, tp_tensor *
                         "argument 'label_smoothing': label_smoothing must be between 0.0 and 1.0. Got: %g",
                         label_smoothing);
     if (input->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected 1 or more dimensions (got 0)");
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     if (tpi_same_shape(input, target)) {
         if (!tp_dtype_is_floating((tp_dtype)target->dtype))
             return tpi_fail(
@@ -241,11 +241,11 @@ static tp_tensor *cross_entropy(tp_tensor *input, tp_tensor *target, tp_tensor *
         if (ignore_index >= 0)
             return tpi_fail(TP_ERR_RUNTIME,
                             "argument 'ignore_index': ignore_index is not supported for floating point target");
-        return tpi_release_temporaries(&bag, of_probabilities(&bag, input, target, weight, how, label_smoothing));
+        return tpi_release_temporaries(&temps, of_probabilities(&temps, input, target, weight, how, label_smoothing));
     }
     if (label_smoothing > 0)
-        return tpi_release_temporaries(&bag,
-                                       smoothed(&bag, input, target, weight, ignore_index, reduction, label_smoothing));
+        return tpi_release_temporaries(
+            &temps, smoothed(&temps, input, target, weight, ignore_index, reduction, label_smoothing));
     if (input->ndim == 2) {
         tp_tensor *out[3] = {NULL};
         if (!tpo_cross_entropy_forward(input, target, weight, reduction, ignore_index, dtype, out)) return NULL;
@@ -253,12 +253,12 @@ static tp_tensor *cross_entropy(tp_tensor *input, tp_tensor *target, tp_tensor *
         tpi_release(out[2]);
         return out[0];
     }
-    tp_tensor *log_p = tpi_put(&bag, tpo_log_softmax(input, input->ndim > 1, TP_NO_DTYPE));
-    return tpi_release_temporaries(&bag, log_p ? tpo_nll_loss(log_p, target, weight, ignore_index, reduction) : NULL);
+    tp_tensor *log_p = tpi_put(&temps, tpo_log_softmax(input, input->ndim > 1, TP_NO_DTYPE));
+    return tpi_release_temporaries(&temps, log_p ? tpo_nll_loss(log_p, target, weight, ignore_index, reduction) : NULL);
 }
 
-static tp_tensor *as_wanted(tpi_temporaries *bag, tp_tensor *t) {
-    return t && tpi_autocast_wants_float(t) ? tpi_put(bag, tpo_to_dtype(t, TP_FLOAT32)) : t;
+static tp_tensor *as_wanted(tpi_temporaries *temps, tp_tensor *t) {
+    return t && tpi_autocast_wants_float(t) ? tpi_put(temps, tpo_to_dtype(t, TP_FLOAT32)) : t;
 }
 
 /* Under mixed precision the loss is that of scores in float32. Rows of 16-bit scores need no copy for that: they are
@@ -267,12 +267,13 @@ tp_tensor *tpi_compose_cross_entropy(tp_tensor *input, tp_tensor *target, tp_ten
                                      const char *reduction, double label_smoothing) {
     bool narrow = (input->dtype == TP_FLOAT16 || input->dtype == TP_BFLOAT16) && tpi_autocast_wants_float(input) &&
                   input->ndim == 2 && !tpi_same_shape(input, target) && label_smoothing == 0;
-    tpi_temporaries bag = {0};
-    tp_tensor *x = narrow ? input : as_wanted(&bag, input), *t = as_wanted(&bag, target), *w = as_wanted(&bag, weight);
+    tpi_temporaries temps = {0};
+    tp_tensor *x = narrow ? input : as_wanted(&temps, input), *t = as_wanted(&temps, target),
+              *w = as_wanted(&temps, weight);
     bool ok = x && t && (w || !weight);
     return tpi_release_temporaries(
-        &bag, ok ? cross_entropy(x, t, w, ignore_index, reduction, label_smoothing, narrow ? TP_FLOAT32 : TP_NO_DTYPE)
-                 : NULL);
+        &temps, ok ? cross_entropy(x, t, w, ignore_index, reduction, label_smoothing, narrow ? TP_FLOAT32 : TP_NO_DTYPE)
+                   : NULL);
 }
 
 tp_tensor *tpi_compose_linear_cross_entropy(tp_tensor *input, tp_tensor *linear_weight, tp_tensor *target,
@@ -300,18 +301,18 @@ tp_tensor *tpi_compose_linear_cross_entropy(tp_tensor *input, tp_tensor *linear_
                         tpi_shape_text(tp_ints_view(linear_weight->shape, last)),
                         tpi_shape_text(tpi_shape(linear_bias)));
     if (batch) shape[0] = input->shape[0];
-    tpi_temporaries bag = {0};
-    tp_tensor *w = tpi_put(&bag, tpo_reshape(linear_weight, TP_INTS(outputs, features)));
-    tp_tensor *b = linear_bias ? tpi_put(&bag, tpo_reshape(linear_bias, TP_INTS(outputs))) : NULL;
-    tp_tensor *flat = w && (b || !linear_bias) ? tpi_put(&bag, tpo_linear(input, w, b)) : NULL;
-    tp_tensor *scores = flat ? tpi_put(&bag, tpo_reshape(flat, tp_ints_view(shape, batch + last))) : NULL;
-    if (!scores) return tpi_release_temporaries(&bag, NULL);
+    tpi_temporaries temps = {0};
+    tp_tensor *w = tpi_put(&temps, tpo_reshape(linear_weight, TP_INTS(outputs, features)));
+    tp_tensor *b = linear_bias ? tpi_put(&temps, tpo_reshape(linear_bias, TP_INTS(outputs))) : NULL;
+    tp_tensor *flat = w && (b || !linear_bias) ? tpi_put(&temps, tpo_linear(input, w, b)) : NULL;
+    tp_tensor *scores = flat ? tpi_put(&temps, tpo_reshape(flat, tp_ints_view(shape, batch + last))) : NULL;
+    if (!scores) return tpi_release_temporaries(&temps, NULL);
     if (ignore_index != TP_NONE && tpi_same_shape(scores, target))
         return tpi_release_temporaries(
-            &bag,
+            &temps,
             tpi_fail(TP_ERR_RUNTIME,
                      "argument 'ignore_index': ignore_index cannot be specified when target contains probabilities"));
-    return tpi_release_temporaries(&bag, tpi_compose_cross_entropy(scores, target, weight,
-                                                                   ignore_index == TP_NONE ? -100 : ignore_index,
-                                                                   reduction, label_smoothing));
+    return tpi_release_temporaries(&temps, tpi_compose_cross_entropy(scores, target, weight,
+                                                                     ignore_index == TP_NONE ? -100 : ignore_index,
+                                                                     reduction, label_smoothing));
 }

@@ -2,9 +2,9 @@
 #include "ops/native_gpu.h"
 #include "ops/loss/loss.h"
 
-static const tpi_gpu_site forward_site = {"cross_entropy.gpu.h", "forward"},
-                          total_site = {"cross_entropy.gpu.h", "total"},
-                          backward_site = {"cross_entropy.gpu.h", "backward"};
+static const tpi_gpu_site forward_site = {"cross_entropy_gpu_kernel.h", "forward"},
+                          total_site = {"cross_entropy_gpu_kernel.h", "total"},
+                          backward_site = {"cross_entropy_gpu_kernel.h", "backward"};
 
 typedef struct call {
     tp_device device;

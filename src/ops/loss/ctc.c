@@ -18,8 +18,8 @@ typedef struct job {
     const int64_t *targets, *first, *input_lengths,
         *target_lengths; /* first[n]: where the labels of sequence n begin */
     double *alpha;
-    double *scratch; /* `room` numbers for each sequence */
-    int64_t room;
+    double *scratch; /* `scratch_size` numbers for each sequence */
+    int64_t scratch_size;
     double *loss;
     const char *grad;
     char *out;
@@ -58,23 +58,23 @@ typedef struct states {
     double *sum, *log_prob, *fresh, *through; /* backward, by class */
 } states;
 
-static int64_t row_room(int64_t width) { return tpi_ceil_div(width, VECTOR) * VECTOR + 2 * PAD; }
-static int64_t state_room(int64_t width, int64_t classes) { return 6 * row_room(width) + 4 * classes; }
+static int64_t row_size(int64_t width) { return tpi_ceil_div(width, VECTOR) * VECTOR + 2 * PAD; }
+static int64_t state_size(int64_t width, int64_t classes) { return 6 * row_size(width) + 4 * classes; }
 
 static states states_of(const job *j, int64_t n) {
-    const int64_t wide = row_room(j->width);
-    double *room = j->scratch + n * j->room;
-    states s = {.n = 2 * j->target_lengths[n] + 1, .label = (int64_t *)(void *)room};
-    s.skip = room + wide;
-    s.emit = room + 2 * wide;
-    for (int i = 0; i < 2; i++) s.row[i] = room + (3 + i) * wide + PAD;
-    s.weight = room + 5 * wide;
-    s.sum = room + 6 * wide;
+    const int64_t wide = row_size(j->width);
+    double *scratch = j->scratch + n * j->scratch_size;
+    states s = {.n = 2 * j->target_lengths[n] + 1, .label = (int64_t *)(void *)scratch};
+    s.skip = scratch + wide;
+    s.emit = scratch + 2 * wide;
+    for (int i = 0; i < 2; i++) s.row[i] = scratch + (3 + i) * wide + PAD;
+    s.weight = scratch + 5 * wide;
+    s.sum = scratch + 6 * wide;
     s.log_prob = s.sum + j->classes;
     s.fresh = s.log_prob + j->classes;
     s.through = s.fresh + j->classes;
     s.whole = tpi_ceil_div(s.n, VECTOR) * VECTOR;
-    for (int64_t i = wide; i < 5 * wide; i++) room[i] = -INFINITY;
+    for (int64_t i = wide; i < 5 * wide; i++) scratch[i] = -INFINITY;
     for (int64_t i = 0; i < s.n; i++) {
         s.label[i] = label(j, n, i);
         if (may_skip(j, n, i)) s.skip[i] = 0;
@@ -203,7 +203,7 @@ static bool plan(job *j, tp_tensor *log_probs, tp_tensor *targets, tp_ints input
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'targets': expected %lld labels in all, got %lld", (long long)total,
                           (long long)targets->numel);
     j->width = 2 * longest + 1;
-    j->room = state_room(j->width, j->classes);
+    j->scratch_size = state_size(j->width, j->classes);
     j->first = first;
     j->input_lengths = input_lengths.v;
     j->target_lengths = target_lengths.v;
@@ -233,7 +233,7 @@ bool tpi_native_ctc_loss_forward(tp_tensor *log_probs, tp_tensor *targets, tp_in
         goto done;
     if (!(loss = tpi_empty((tp_ints){&j.batch, 1}, TP_FLOAT64, tpi_device(log_probs)))) goto done;
     if (!(alpha = tpi_empty(TP_INTS(j.batch, j.steps, j.width), TP_FLOAT64, tpi_device(log_probs)))) goto done;
-    if (!(scratch = tpi_malloc(sizeof(double) * (size_t)(j.batch * j.room + 1)))) goto done;
+    if (!(scratch = tpi_malloc(sizeof(double) * (size_t)(j.batch * j.scratch_size + 1)))) goto done;
     j.log_probs = x->data;
     j.wide = dtype == TP_FLOAT64;
     j.targets = (const int64_t *)t->data;
@@ -282,7 +282,7 @@ tp_tensor *tpi_native_ctc_loss_backward(tp_tensor *grad_output, tp_tensor *log_p
         !(g = tpi_to_compute(grad_output, dtype)))
         goto done;
     if (!(alpha = tpi_to_compute(log_alpha, TP_FLOAT64)) ||
-        !(scratch = tpi_malloc(sizeof(double) * (size_t)(j.batch * (j.room + 1) + 1))))
+        !(scratch = tpi_malloc(sizeof(double) * (size_t)(j.batch * (j.scratch_size + 1) + 1))))
         goto done;
     out = tpi_empty(tpi_shape(log_probs), dtype, tpi_device(log_probs));
     if (!out || !tpi_fill_data(out, tp_int(0))) goto done;
@@ -313,28 +313,28 @@ tp_tensor *tpi_compose_ctc_loss_lists(tp_tensor *log_probs, tp_tensor *targets, 
                                       bool zero_infinity) {
     tpi_reduction how = tpi_reduction_of(reduction);
     if (how == TPI_REDUCE_BAD) return NULL;
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     bool single = log_probs->ndim == 2;
-    tp_tensor *batch = single ? tpi_put(&bag, tpo_unsqueeze(log_probs, 1)) : log_probs, *out[2] = {NULL};
+    tp_tensor *batch = single ? tpi_put(&temps, tpo_unsqueeze(log_probs, 1)) : log_probs, *out[2] = {NULL};
     if (targets && log_probs && tpi_device(targets).type == TP_CPU && tpi_device(log_probs).type != TP_CPU)
-        targets = tpi_put(&bag, tpi_moved_data(tpi_retain(targets), tpi_device(log_probs)));
+        targets = tpi_put(&temps, tpi_moved_data(tpi_retain(targets), tpi_device(log_probs)));
     if (!batch || !targets ||
         !tpo_ctc_loss_forward(batch, targets, input_lengths, target_lengths, blank, zero_infinity, out))
-        return tpi_release_temporaries(&bag, NULL);
-    tp_tensor *each = tpi_put(&bag, out[0]);
-    tpi_put(&bag, out[1]);
+        return tpi_release_temporaries(&temps, NULL);
+    tp_tensor *each = tpi_put(&temps, out[0]);
+    tpi_put(&temps, out[1]);
     if (how == TPI_REDUCE_NONE)
-        return tpi_release_temporaries(&bag,
+        return tpi_release_temporaries(&temps,
                                        single ? tpo_reshape(each, (tp_ints){target_lengths.v, 0}) : tpi_retain(each));
-    if (how == TPI_REDUCE_SUM) return tpi_release_temporaries(&bag, tpo_sum(each, tp_no_ints(), false, TP_NO_DTYPE));
+    if (how == TPI_REDUCE_SUM) return tpi_release_temporaries(&temps, tpo_sum(each, tp_no_ints(), false, TP_NO_DTYPE));
     tp_tensor *over = tpi_empty((tp_ints){&target_lengths.n, 1}, (tp_dtype)each->dtype, (tp_device){TP_CPU, 0});
     for (int64_t n = 0; over && n < target_lengths.n; n++)
         tpi_store_scalar(over->data + (size_t)n * tpi_itemsize(over), (tp_dtype)over->dtype,
                          tp_float(target_lengths.v[n] > 1 ? (double)target_lengths.v[n] : 1));
-    over = tpi_put(&bag, tpi_moved_data(over, tpi_device(each)));
-    if (!over) return tpi_release_temporaries(&bag, NULL);
-    tp_tensor *scaled = tpi_put(&bag, tpo_div(tp_operand_tensor(each), tp_operand_tensor(over)));
-    return tpi_release_temporaries(&bag, scaled ? tpo_mean(scaled, tp_no_ints(), false, TP_NO_DTYPE) : NULL);
+    over = tpi_put(&temps, tpi_moved_data(over, tpi_device(each)));
+    if (!over) return tpi_release_temporaries(&temps, NULL);
+    tp_tensor *scaled = tpi_put(&temps, tpo_div(tp_operand_tensor(each), tp_operand_tensor(over)));
+    return tpi_release_temporaries(&temps, scaled ? tpo_mean(scaled, tp_no_ints(), false, TP_NO_DTYPE) : NULL);
 }
 
 tp_tensor *tpi_compose_ctc_loss(tp_tensor *log_probs, tp_tensor *targets, tp_tensor *input_lengths,

@@ -4,8 +4,10 @@
 #include "ops/native_gpu.h"
 #include "ops/loss/loss.h"
 
-static const tpi_gpu_site forward_site = {"ctc.gpu.h", "forward"}, backward_site = {"ctc.gpu.h", "backward"},
-                          gradient_site = {"ctc.gpu.h", "gradient"}, through_site = {"ctc.gpu.h", "through"};
+static const tpi_gpu_site forward_site = {"ctc_gpu_kernel.h", "forward"},
+                          backward_site = {"ctc_gpu_kernel.h", "backward"},
+                          gradient_site = {"ctc_gpu_kernel.h", "gradient"},
+                          through_site = {"ctc_gpu_kernel.h", "through"};
 
 typedef struct call {
     tp_device device;
@@ -29,7 +31,7 @@ static bool within(tp_ints lengths, int64_t batch, int64_t most) {
 }
 
 /* The lengths, and where labels begin, in one tensor that travels to the device. */
-static bool place_lengths(call *c, const tp_tensor *targets, tp_ints input_lengths, tp_ints target_lengths) {
+static bool copy_lengths(call *c, const tp_tensor *targets, tp_ints input_lengths, tp_ints target_lengths) {
     int64_t total = 0, longest = 0, *at;
     tp_tensor *here = tpi_empty(TP_INTS(3, c->batch), TP_INT64, (tp_device){TP_CPU, 0});
     if (!here) return false;
@@ -72,7 +74,7 @@ static bool prepare(call *c, tp_tensor *log_probs, tp_tensor *targets, tp_ints i
     if (!within(target_lengths, c->batch, targets->ndim == 2 ? targets->shape[1] : targets->numel) ||
         (targets->ndim == 2 && targets->shape[0] != c->batch))
         return false;
-    if (!place_lengths(c, targets, input_lengths, target_lengths)) return false;
+    if (!copy_lengths(c, targets, input_lengths, target_lengths)) return false;
     c->team = team_of(caps, c->width);
     c->x = tpi_contiguous_data(log_probs);
     c->targets = tpi_contiguous_data(targets);

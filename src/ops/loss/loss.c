@@ -28,10 +28,10 @@ bool tpi_native_within(tp_tensor *self, double low, double high, bool *out) {
 }
 
 /* One variance for each value, one for each but the last dim, or with a single dim of size 1 that broadcasts. */
-static tp_tensor *variance(tpi_temporaries *bag, tp_tensor *input, tp_tensor *var) {
+static tp_tensor *variance(tpi_temporaries *temps, tp_tensor *input, tp_tensor *var) {
     if (tpi_same_shape(input, var)) return var;
     if (var->ndim == input->ndim - 1 && !memcmp(var->shape, input->shape, sizeof *var->shape * (size_t)var->ndim))
-        return tpi_put(bag, tpo_unsqueeze(var, -1));
+        return tpi_put(temps, tpo_unsqueeze(var, -1));
     int64_t apart = 0;
     if (var->ndim == input->ndim)
         for (int i = 0; i < var->ndim; i++) apart += var->shape[i] == input->shape[i] ? 0 : var->shape[i];
@@ -42,16 +42,17 @@ static tp_tensor *variance(tpi_temporaries *bag, tp_tensor *input, tp_tensor *va
 
 tp_tensor *tpi_compose_gaussian_nll_loss(tp_tensor *input, tp_tensor *target, tp_operand var, bool full, double eps,
                                          const char *reduction) {
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     tp_tensor *v = var.tensor;
-    if (!v) v = tpi_put(&bag, tpo_full_like(input, var.scalar, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
+    if (!v) v = tpi_put(&temps, tpo_full_like(input, var.scalar, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
     bool fine = false;
-    if (!v || !tpo_within(v, 0, INFINITY, &fine)) return tpi_release_temporaries(&bag, NULL);
+    if (!v || !tpo_within(v, 0, INFINITY, &fine)) return tpi_release_temporaries(&temps, NULL);
     if (!fine)
-        return tpi_release_temporaries(&bag, tpi_fail(TP_ERR_VALUE, "argument 'var': var has negative entry/entries"));
-    if (!(v = variance(&bag, input, v))) return tpi_release_temporaries(&bag, NULL);
-    tp_tensor *each = tpi_put(&bag, tpo_gaussian_nll(input, target, v, eps));
+        return tpi_release_temporaries(&temps,
+                                       tpi_fail(TP_ERR_VALUE, "argument 'var': var has negative entry/entries"));
+    if (!(v = variance(&temps, input, v))) return tpi_release_temporaries(&temps, NULL);
+    tp_tensor *each = tpi_put(&temps, tpo_gaussian_nll(input, target, v, eps));
     if (full)
-        each = tpi_put(&bag, tpo_add(tp_operand_tensor(each), tp_operand_double(0.91893853320467274178), tp_int(1)));
-    return tpi_release_temporaries(&bag, each ? tpo_reduce_loss(each, reduction) : NULL);
+        each = tpi_put(&temps, tpo_add(tp_operand_tensor(each), tp_operand_double(0.91893853320467274178), tp_int(1)));
+    return tpi_release_temporaries(&temps, each ? tpo_reduce_loss(each, reduction) : NULL);
 }

@@ -1,11 +1,13 @@
 /* The negative log likelihood on GPUs: a thread per position, and the sums by the table's reduction, whose order is
- * fixed. */
+ * fixed; a batch that one block has threads for in one launch. */
 #include "ops/native_gpu.h"
 #include "ops/loss/loss.h"
 #include "tpi_ops.h"
 
-static const tpi_gpu_site forward_site = {"nll.gpu.h", "forward"}, finish_site = {"nll.gpu.h", "finish"},
-                          backward_site = {"nll.gpu.h", "backward"};
+static const tpi_gpu_site forward_site = {"nll_gpu_kernel.h", "forward"}, finish_site = {"nll_gpu_kernel.h", "finish"},
+                          block_site = {"nll_gpu_kernel.h", "block"}, backward_site = {"nll_gpu_kernel.h", "backward"};
+
+enum { BLOCK_THREADS = 1024, BLOCK_POSITIONS = 4 * BLOCK_THREADS };
 
 typedef struct call {
     tp_device device;
@@ -46,17 +48,43 @@ static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site) {
                                       TPI_DEFINE("NONE", c->how == TPI_REDUCE_NONE),
                                       TPI_DEFINE("MEAN", c->how == TPI_REDUCE_MEAN),
                                       TPI_DEFINE("WEIGHT", c->weight != NULL),
+                                      TPI_DEFINE("GROUP", BLOCK_THREADS),
+                                      TPI_DEFINE("GROUPS", 1),
                                       TPI_DEFINE_DTYPE("X", c->dtype),
                                       TPI_DEFINE_DTYPE("INDEX", c->target->dtype),
                                       TPI_DEFINE_DTYPE("W", c->weight ? c->weight->dtype : c->dtype)};
-    return tpi_gpu_site_kernel(c->device, site, c->wide, 7, defines);
+    return tpi_gpu_site_kernel(c->device, site, c->wide, 9, defines);
 }
 
 static tpi_gpu_arg inner_arg(const call *c) {
     return tpi_gpu_is_large(c->n) ? TPI_GPU_VAL(c->s.inner) : TPI_GPU_VAL(c->inner);
 }
 
-static bool run_forward(const call *c, const tp_tensor *x, tp_tensor *parts, int64_t ignore, tp_tensor *const *out) {
+static bool fits_block(const call *c) {
+    const tpi_gpu_caps *caps = tpi_gpu_caps_of(c->device);
+    return c->how != TPI_REDUCE_NONE && c->n <= BLOCK_POSITIONS && caps && tpi_gpu_sharing(caps) &&
+           caps->max_threads >= BLOCK_THREADS;
+}
+
+static bool run_block(const call *c, const tp_tensor *x, int64_t ignore, tp_tensor *const *out) {
+    tpi_gpu_function *kernel = kernel_of(c, &block_site);
+    const tpi_gpu_fault fault = tpi_gpu_fault_of(c->device);
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault),
+                                TPI_GPU_PTR(out[0]->data),
+                                TPI_GPU_PTR(out[1]->data),
+                                TPI_GPU_PTR(x->data),
+                                TPI_GPU_PTR(c->target->data),
+                                TPI_GPU_PTR(tpi_gpu_data(c->weight)),
+                                TPI_GPU_VAL(c->n),
+                                inner_arg(c),
+                                TPI_GPU_VAL(c->s.classes),
+                                TPI_GPU_VAL(ignore)};
+    return fault.word && kernel && tpi_gpu_launch(c->device, kernel, 1, BLOCK_THREADS, 0, 11, args);
+}
+
+static bool run_parts(const call *c, const tp_tensor *x, int64_t ignore, tp_tensor *const *out) {
+    tp_tensor *parts = tpi_empty(TP_INTS(2, c->n), c->wide ? TP_FLOAT64 : TP_FLOAT32, c->device);
+    if (!parts) return false;
     tpi_gpu_function *kernel = kernel_of(c, &forward_site);
     const tpi_gpu_fault fault = tpi_gpu_fault_of(c->device);
     const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault),
@@ -69,12 +97,12 @@ static bool run_forward(const call *c, const tp_tensor *x, tp_tensor *parts, int
                                 inner_arg(c),
                                 TPI_GPU_VAL(c->s.classes),
                                 TPI_GPU_VAL(ignore)};
-    if (!fault.word || !kernel || !tpi_gpu_launch(c->device, kernel, tpi_gpu_blocks(c->n), 256, 0, 11, args))
-        return false;
-    tp_tensor *sums = tpo_sum(parts, TP_INTS(1), false, TP_NO_DTYPE);
+    bool ok = fault.word && kernel && tpi_gpu_launch(c->device, kernel, tpi_gpu_blocks(c->n), 256, 0, 11, args);
+    tp_tensor *sums = ok ? tpo_sum(parts, TP_INTS(1), false, TP_NO_DTYPE) : NULL;
+    tpi_release(parts);
     kernel = sums ? kernel_of(c, &finish_site) : NULL;
     const tpi_gpu_arg ends[] = {TPI_GPU_PTR(out[0]->data), TPI_GPU_PTR(out[1]->data), TPI_GPU_PTR(tpi_gpu_data(sums))};
-    bool ok = kernel && tpi_gpu_launch(c->device, kernel, 1, 1, 0, 3, ends);
+    ok = kernel && tpi_gpu_launch(c->device, kernel, 1, 1, 0, 3, ends);
     tpi_release(sums);
     return ok;
 }
@@ -84,13 +112,11 @@ tpi_served tpi_gpu_nll_loss_forward(tp_tensor *self, tp_tensor *target, tp_tenso
     call c = {0};
     bool ok = tpi_gpu_floats(self) &&
               prepare(&c, tpi_device(self), (tp_dtype)self->dtype, tpi_shape(self), target, weight, reduction);
-    tp_tensor *x = ok ? tpi_contiguous_data(self) : NULL,
-              *parts = x ? tpi_empty(TP_INTS(2, c.n), c.wide ? TP_FLOAT64 : TP_FLOAT32, c.device) : NULL;
-    out[0] = parts ? tpi_empty((tp_ints){c.s.shape, c.how == TPI_REDUCE_NONE ? c.s.ndim : 0}, c.dtype, c.device) : NULL;
+    tp_tensor *x = ok ? tpi_contiguous_data(self) : NULL;
+    out[0] = x ? tpi_empty((tp_ints){c.s.shape, c.how == TPI_REDUCE_NONE ? c.s.ndim : 0}, c.dtype, c.device) : NULL;
     out[1] = out[0] ? tpi_empty((tp_ints){c.s.shape, 0}, c.dtype, c.device) : NULL;
-    ok = out[1] && run_forward(&c, x, parts, ignore_index, out);
+    ok = out[1] && (fits_block(&c) ? run_block : run_parts)(&c, x, ignore_index, out);
     tpi_release(x);
-    tpi_release(parts);
     drop(&c);
     if (!ok) {
         tpi_release(out[0]);

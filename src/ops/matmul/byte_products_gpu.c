@@ -49,13 +49,13 @@ static bool can_multiply(const tp_tensor *a, const tp_tensor *b) {
  * lie so. */
 static tpi_served by_rows_and_columns(tp_tensor *out, tp_tensor *a, tp_tensor *b, tpi_gpu_gemm g) {
     if (rows_run(a) && columns_run(b)) return by_library(out, a, b, g);
-    tpi_temporaries bag = {0};
-    tp_tensor *rows = tpi_put(&bag, tpi_contiguous_data(a));
-    tp_tensor *turned = tpi_put(&bag, tpo_transpose(b, 0, 1));
-    tp_tensor *dense = turned ? tpi_put(&bag, tpi_contiguous_data(turned)) : NULL;
-    tp_tensor *columns = dense ? tpi_put(&bag, tpo_transpose(dense, 0, 1)) : NULL;
+    tpi_temporaries temps = {0};
+    tp_tensor *rows = tpi_put(&temps, tpi_contiguous_data(a));
+    tp_tensor *transposed = tpi_put(&temps, tpo_transpose(b, 0, 1));
+    tp_tensor *dense = transposed ? tpi_put(&temps, tpi_contiguous_data(transposed)) : NULL;
+    tp_tensor *columns = dense ? tpi_put(&temps, tpo_transpose(dense, 0, 1)) : NULL;
     tpi_served served = rows && columns ? by_library(out, rows, columns, g) : TPI_FAILED;
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     return served;
 }
 
@@ -100,50 +100,47 @@ tp_tensor *tpi_gpu_float8_product(tp_tensor *self, tp_tensor *mat2, tp_tensor *s
 }
 
 /* ---- Bytes and a few vectors ---- */
-enum { MOST_VECTORS = 4, PIECE = 16 };
-
-static bool is_aligned(const tp_tensor *t) {
-    return tp_is_contiguous(t) && (uintptr_t)t->data % ((uintptr_t)PIECE * tpi_itemsize(t)) == 0;
+static tpi_few_rows few_rows(tp_tensor *out, const tp_tensor *self, const tp_tensor *weight, const tp_tensor *scales) {
+    int64_t k = self->shape[1];
+    return (tpi_few_rows){.out = tpi_gpu_data(out),
+                          .x = self->data,
+                          .weight = weight->data,
+                          .scales = scales->data,
+                          .dtype = (tp_dtype)self->dtype,
+                          .weight_dtype = TP_INT8,
+                          .scales_dtype = (tp_dtype)scales->dtype,
+                          .vectors = self->shape[0],
+                          .rows = weight->shape[0],
+                          .k = k,
+                          .x_pitch = k,
+                          .weight_pitch = k,
+                          .out_pitch = weight->shape[0]};
 }
 
 static bool suits_kernel(const tp_tensor *self, const tp_tensor *weight, const tp_tensor *scales) {
-    const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(self));
-    return caps && tpi_gpu_sharing(caps) && tpi_gpu_floats(self) && self->dtype != TP_FLOAT64 &&
-           self->shape[0] <= MOST_VECTORS && self->shape[1] % PIECE == 0 && is_aligned(self) && is_aligned(weight) &&
-           tpi_gpu_floats(scales) && tp_is_contiguous(scales);
+    const tpi_few_rows f = few_rows(NULL, self, weight, scales);
+    return tpi_gpu_floats(self) && self->dtype != TP_FLOAT64 && tp_is_contiguous(self) && tp_is_contiguous(weight) &&
+           tpi_gpu_floats(scales) && tp_is_contiguous(scales) && tpi_gpu_few_rows_suits(tpi_device(self), &f);
 }
 
 static tp_tensor *by_kernel(const tp_tensor *self, const tp_tensor *weight, const tp_tensor *scales) {
-    static const tpi_gpu_site site = {"weight_only.gpu.h", "weight_only"};
-    enum { GROUP = 32, GROUPS = 4 };
-    int64_t vectors = self->shape[0], k = self->shape[1], rows = weight->shape[0];
-    int64_t held = vectors <= 2 ? vectors : MOST_VECTORS;
-    tp_device device = tpi_device(self);
-    const tpi_gpu_define defines[] = {TPI_DEFINE("GROUP", GROUP), TPI_DEFINE("GROUPS", GROUPS),
-                                      TPI_DEFINE("VECTORS", held), TPI_DEFINE_DTYPE("X", self->dtype),
-                                      TPI_DEFINE_DTYPE("S", scales->dtype)};
-    tp_tensor *out = tpi_empty(TP_INTS(vectors, rows), (tp_dtype)self->dtype, device);
-    tpi_gpu_function *kernel =
-        out ? tpi_gpu_site_kernel(device, &site, false, sizeof defines / sizeof *defines, defines) : NULL;
-    const tpi_gpu_arg args[] = {
-        TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_PTR(self->data), TPI_GPU_PTR(weight->data), TPI_GPU_PTR(scales->data),
-        TPI_GPU_VAL(vectors),           TPI_GPU_VAL(k),          TPI_GPU_VAL(rows)};
-    bool ok = kernel && tpi_gpu_launch(device, kernel, tpi_ceil_div(rows, GROUPS), GROUP * GROUPS, 0, 7, args);
-    return ok ? out : tpi_release_then(out, NULL);
+    tp_tensor *out = tpi_empty(TP_INTS(self->shape[0], weight->shape[0]), (tp_dtype)self->dtype, tpi_device(self));
+    const tpi_few_rows f = few_rows(out, self, weight, scales);
+    return out && tpi_gpu_few_rows(tpi_device(self), &f) ? out : tpi_release_then(out, NULL);
 }
 
 /* More vectors: bytes are 16-bit floating-point numbers without a loss, and the library's sums are float32's. NULL:
  * declined, or failed and an error. */
 static tp_tensor *by_16_bits(tp_tensor *self, tp_tensor *weight, tp_tensor *scales) {
     if (self->dtype != TP_FLOAT16 && self->dtype != TP_BFLOAT16) return NULL;
-    tpi_temporaries bag = {0};
-    tp_tensor *wide = tpi_put(&bag, tpo_to_dtype(weight, (tp_dtype)self->dtype));
-    tp_tensor *turned = tpi_put(&bag, tpo_transpose(wide, 0, 1));
-    tp_tensor *s = tpi_put(&bag, tpo_to_dtype(scales, TP_FLOAT32));
+    tpi_temporaries temps = {0};
+    tp_tensor *wide = tpi_put(&temps, tpo_to_dtype(weight, (tp_dtype)self->dtype));
+    tp_tensor *transposed = tpi_put(&temps, tpo_transpose(wide, 0, 1));
+    tp_tensor *s = tpi_put(&temps, tpo_to_dtype(scales, TP_FLOAT32));
     tp_tensor *product =
-        turned && s ? tpi_put(&bag, library_product(self, turned, TP_FLOAT32, (tpi_gpu_gemm){0})) : NULL;
-    tp_tensor *out = product ? tpi_put(&bag, tpo_mul(tp_operand_tensor(product), tp_operand_tensor(s))) : NULL;
-    return tpi_release_temporaries(&bag, out ? tpo_to_dtype(out, (tp_dtype)self->dtype) : NULL);
+        transposed && s ? tpi_put(&temps, library_product(self, transposed, TP_FLOAT32, (tpi_gpu_gemm){0})) : NULL;
+    tp_tensor *out = product ? tpi_put(&temps, tpo_mul(tp_operand_tensor(product), tp_operand_tensor(s))) : NULL;
+    return tpi_release_temporaries(&temps, out ? tpo_to_dtype(out, (tp_dtype)self->dtype) : NULL);
 }
 
 tpi_served tpi_gpu_weight_only_product(tp_tensor *self, tp_tensor *weight, tp_tensor *scales, tp_tensor **result) {

@@ -17,28 +17,28 @@ static int64_t last_size(const tp_tensor *t, int from_end) { return t->shape[t->
 
 /* (..., m, k) times a matrix or a vector: the leading dims become rows of one product. */
 static tp_tensor *matmul_folded(tp_tensor *self, tp_tensor *other) {
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     int64_t k = last_size(self, 1), rows = 1, shape[TP_MAX_DIMS];
     for (int d = 0; d + 1 < self->ndim; d++) rows *= shape[d] = self->shape[d];
     if (other->ndim == 2) shape[self->ndim - 1] = other->shape[1];
-    tp_tensor *flat = tpi_put(&bag, tpo_reshape(self, TP_INTS(rows, k)));
-    tp_tensor *product = tpi_put(&bag, other->ndim == 2 ? tpo_mm(flat, other) : tpo_mv(flat, other));
-    return tpi_release_temporaries(&bag, tpo_reshape(product, tp_ints_view(shape, self->ndim - (other->ndim == 1))));
+    tp_tensor *flat = tpi_put(&temps, tpo_reshape(self, TP_INTS(rows, k)));
+    tp_tensor *product = tpi_put(&temps, other->ndim == 2 ? tpo_mm(flat, other) : tpo_mv(flat, other));
+    return tpi_release_temporaries(&temps, tpo_reshape(product, tp_ints_view(shape, self->ndim - (other->ndim == 1))));
 }
 
 /* t (..., r, c) over the batch shape as (batches, r, c). One matrix for all is expanded, which copies nothing. */
 static tp_tensor *matmul_side(tp_tensor *t, const int64_t *batch, int batch_ndim, int64_t batches) {
     int64_t r = last_size(t, 2), c = last_size(t, 1), shape[TP_MAX_DIMS];
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     if (t->numel == r * c) {
-        tp_tensor *one = tpi_put(&bag, tpo_reshape(t, TP_INTS(1, r, c)));
-        return tpi_release_temporaries(&bag, tpo_expand(one, TP_INTS(batches, r, c), false));
+        tp_tensor *one = tpi_put(&temps, tpo_reshape(t, TP_INTS(1, r, c)));
+        return tpi_release_temporaries(&temps, tpo_expand(one, TP_INTS(batches, r, c), false));
     }
     memcpy(shape, batch, sizeof *shape * (size_t)batch_ndim);
     shape[batch_ndim] = r;
     shape[batch_ndim + 1] = c;
-    tp_tensor *wide = tpi_put(&bag, tpo_expand(t, tp_ints_view(shape, batch_ndim + 2), false));
-    return tpi_release_temporaries(&bag, tpo_reshape(wide, TP_INTS(batches, r, c)));
+    tp_tensor *wide = tpi_put(&temps, tpo_expand(t, tp_ints_view(shape, batch_ndim + 2), false));
+    return tpi_release_temporaries(&temps, tpo_reshape(wide, TP_INTS(batches, r, c)));
 }
 
 static tp_tensor *matmul_batched(tp_tensor *self, tp_tensor *other) {
@@ -54,13 +54,13 @@ static tp_tensor *matmul_batched(tp_tensor *self, tp_tensor *other) {
         return NULL;
     int64_t batches = 1;
     for (int d = 0; d < ndim; d++) batches *= batch[d];
-    tpi_temporaries bag = {0};
-    tp_tensor *a = tpi_put(&bag, matmul_side(self, batch, ndim, batches)),
-              *b = tpi_put(&bag, matmul_side(other, batch, ndim, batches));
-    tp_tensor *product = tpi_put(&bag, tpo_bmm(a, b));
+    tpi_temporaries temps = {0};
+    tp_tensor *a = tpi_put(&temps, matmul_side(self, batch, ndim, batches)),
+              *b = tpi_put(&temps, matmul_side(other, batch, ndim, batches));
+    tp_tensor *product = tpi_put(&temps, tpo_bmm(a, b));
     batch[ndim] = last_size(self, 2);
     batch[ndim + 1] = last_size(other, 1);
-    return tpi_release_temporaries(&bag, tpo_reshape(product, tp_ints_view(batch, ndim + 2)));
+    return tpi_release_temporaries(&temps, tpo_reshape(product, tp_ints_view(batch, ndim + 2)));
 }
 
 tp_tensor *tpi_compose_matmul(tp_tensor *self, tp_tensor *other) {
@@ -73,9 +73,9 @@ tp_tensor *tpi_compose_matmul(tp_tensor *self, tp_tensor *other) {
     if (a == 2 && b == 1) return tpo_mv(self, other);
     if (a == 2 && b == 2) return tpo_mm(self, other);
     if (a == 1) { /* a vector on the left is a matrix of one row */
-        tpi_temporaries bag = {0};
-        tp_tensor *product = tpi_put(&bag, tpo_matmul(tpi_put(&bag, tpo_unsqueeze(self, 0)), other));
-        return tpi_release_temporaries(&bag, tpo_squeeze_dim(product, -2));
+        tpi_temporaries temps = {0};
+        tp_tensor *product = tpi_put(&temps, tpo_matmul(tpi_put(&temps, tpo_unsqueeze(self, 0)), other));
+        return tpi_release_temporaries(&temps, tpo_squeeze_dim(product, -2));
     }
     if (b <= 2) {
         if (last_size(self, 1) == other->shape[0]) return matmul_folded(self, other);
@@ -91,14 +91,15 @@ tp_tensor *tpi_compose_matmul(tp_tensor *self, tp_tensor *other) {
 
 /* The sum over the batch is one product with the batch folded into the inner dim. */
 /* The products one after the other: a sum of 16-bit numbers is rounded after each, as PyTorch does on every device. */
-static tp_tensor *add_in_turn(tp_tensor *self, tp_tensor *batch1, tp_tensor *batch2, tp_scalar beta, tp_scalar alpha) {
+static tp_tensor *add_one_by_one(tp_tensor *self, tp_tensor *batch1, tp_tensor *batch2, tp_scalar beta,
+                                 tp_scalar alpha) {
     tp_tensor *sum = tpi_retain(self);
     for (int64_t i = 0; sum && i < batch1->shape[0]; i++) {
-        tpi_temporaries bag = {0};
-        tp_tensor *before = tpi_put(&bag, sum);
-        tp_tensor *a = tpi_put(&bag, tpo_select(batch1, 0, i));
-        tp_tensor *b = a ? tpi_put(&bag, tpo_select(batch2, 0, i)) : NULL;
-        sum = tpi_release_temporaries(&bag, b ? tpo_addmm(before, a, b, i ? tp_int(1) : beta, alpha) : NULL);
+        tpi_temporaries temps = {0};
+        tp_tensor *before = tpi_put(&temps, sum);
+        tp_tensor *a = tpi_put(&temps, tpo_select(batch1, 0, i));
+        tp_tensor *b = a ? tpi_put(&temps, tpo_select(batch2, 0, i)) : NULL;
+        sum = tpi_release_temporaries(&temps, b ? tpo_addmm(before, a, b, i ? tp_int(1) : beta, alpha) : NULL);
     }
     return sum;
 }
@@ -110,13 +111,13 @@ tp_tensor *tpi_compose_addbmm(tp_tensor *self, tp_tensor *batch1, tp_tensor *bat
                         "arguments 'batch1' and 'batch2': expected shapes (b, n, m) and (b, m, p), got %s and %s",
                         tpi_shape_text(tpi_shape(batch1)), tpi_shape_text(tpi_shape(batch2)));
     if (batch1->shape[0] && (self->dtype == TP_FLOAT16 || self->dtype == TP_BFLOAT16))
-        return add_in_turn(self, batch1, batch2, beta, alpha);
+        return add_one_by_one(self, batch1, batch2, beta, alpha);
     int64_t inner = batch1->shape[0] * batch1->shape[2];
-    tpi_temporaries bag = {0};
-    tp_tensor *front = tpi_put(&bag, tpo_transpose(batch1, 0, 1));
-    tp_tensor *a = tpi_put(&bag, tpo_reshape(front, TP_INTS(batch1->shape[1], inner)));
-    tp_tensor *b = tpi_put(&bag, tpo_reshape(batch2, TP_INTS(inner, batch2->shape[2])));
-    return tpi_release_temporaries(&bag, tpo_addmm(self, a, b, beta, alpha));
+    tpi_temporaries temps = {0};
+    tp_tensor *front = tpi_put(&temps, tpo_transpose(batch1, 0, 1));
+    tp_tensor *a = tpi_put(&temps, tpo_reshape(front, TP_INTS(batch1->shape[1], inner)));
+    tp_tensor *b = tpi_put(&temps, tpo_reshape(batch2, TP_INTS(inner, batch2->shape[2])));
+    return tpi_release_temporaries(&temps, tpo_addmm(self, a, b, beta, alpha));
 }
 
 static bool check_vectors(const tp_tensor *a, const char *a_name, const tp_tensor *b, const char *b_name) {
@@ -127,13 +128,13 @@ static bool check_vectors(const tp_tensor *a, const char *a_name, const tp_tenso
 
 tp_tensor *tpi_compose_outer(tp_tensor *self, tp_tensor *vec2) {
     if (!check_vectors(self, "self", vec2, "vec2")) return NULL;
-    tpi_temporaries bag = {0};
-    tp_tensor *column = tpi_put(&bag, tpo_unsqueeze(self, 1));
-    return tpi_release_temporaries(&bag, tpo_mul(TP_OPERAND(column), TP_OPERAND(vec2)));
+    tpi_temporaries temps = {0};
+    tp_tensor *column = tpi_put(&temps, tpo_unsqueeze(self, 1));
+    return tpi_release_temporaries(&temps, tpo_mul(TP_OPERAND(column), TP_OPERAND(vec2)));
 }
 
-static tp_tensor *scaled(tpi_temporaries *bag, tp_tensor *t, tp_scalar factor) {
-    return is_one(factor) ? t : tpi_put(bag, tpo_mul(TP_OPERAND(t), TP_OPERAND(factor)));
+static tp_tensor *scaled(tpi_temporaries *temps, tp_tensor *t, tp_scalar factor) {
+    return is_one(factor) ? t : tpi_put(temps, tpo_mul(TP_OPERAND(t), TP_OPERAND(factor)));
 }
 
 static bool check_factor(const tp_tensor *self, tp_scalar factor, const char *name) {
@@ -153,10 +154,11 @@ tp_tensor *tpi_compose_addr(tp_tensor *self, tp_tensor *vec1, tp_tensor *vec2, t
         beta = tp_truth(tp_scalar_to_bool(beta));
         alpha = tp_truth(tp_scalar_to_bool(alpha));
     }
-    tpi_temporaries bag = {0};
-    tp_tensor *product = scaled(&bag, tpi_put(&bag, tpo_outer(vec1, vec2)), alpha);
-    if (!tp_scalar_to_bool(beta)) return tpi_release_temporaries(&bag, tpi_retain(product));
-    return tpi_release_temporaries(&bag, tpo_add(TP_OPERAND(scaled(&bag, self, beta)), TP_OPERAND(product), tp_int(1)));
+    tpi_temporaries temps = {0};
+    tp_tensor *product = scaled(&temps, tpi_put(&temps, tpo_outer(vec1, vec2)), alpha);
+    if (!tp_scalar_to_bool(beta)) return tpi_release_temporaries(&temps, tpi_retain(product));
+    return tpi_release_temporaries(&temps,
+                                   tpo_add(TP_OPERAND(scaled(&temps, self, beta)), TP_OPERAND(product), tp_int(1)));
 }
 
 tp_tensor *tpi_compose_scale_conj(tp_tensor *self, tp_scalar factor) {
@@ -175,28 +177,28 @@ tp_tensor *tpi_compose_inner(tp_tensor *self, tp_tensor *other) {
 
 /* ---- linear's gradients, bilinear ---- */
 
-static tp_tensor *conjugated(tpi_temporaries *bag, tp_tensor *t) {
-    return t && tp_dtype_is_complex((tp_dtype)t->dtype) ? tpi_put(bag, tpo_conj_physical(t)) : t;
+static tp_tensor *conjugated(tpi_temporaries *temps, tp_tensor *t) {
+    return t && tp_dtype_is_complex((tp_dtype)t->dtype) ? tpi_put(temps, tpo_conj_physical(t)) : t;
 }
 
 tp_tensor *tpi_compose_linear_input_grad(tp_tensor *grad, tp_tensor *weight) {
-    tpi_temporaries bag = {0};
-    tp_tensor *w = conjugated(&bag, weight);
-    if (weight->ndim == 2) return tpi_release_temporaries(&bag, tpo_matmul(grad, w));
-    tp_tensor *column = tpi_put(&bag, tpo_unsqueeze(grad, -1));
-    return tpi_release_temporaries(&bag, tpo_mul(TP_OPERAND(column), TP_OPERAND(w)));
+    tpi_temporaries temps = {0};
+    tp_tensor *w = conjugated(&temps, weight);
+    if (weight->ndim == 2) return tpi_release_temporaries(&temps, tpo_matmul(grad, w));
+    tp_tensor *column = tpi_put(&temps, tpo_unsqueeze(grad, -1));
+    return tpi_release_temporaries(&temps, tpo_mul(TP_OPERAND(column), TP_OPERAND(w)));
 }
 
 /* grad (..., out) and input (..., in): the sum over all leading positions of grad x conj(input). */
 tp_tensor *tpi_compose_linear_weight_grad(tp_tensor *grad, tp_tensor *input, int64_t weight_ndim) {
     int64_t in = last_size(input, 1), out = weight_ndim == 2 ? last_size(grad, 1) : 1, rows = 1;
     for (int d = 0; d + 1 < input->ndim; d++) rows *= input->shape[d];
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     bool matrices = grad->ndim == 2 && input->ndim == 2 && weight_ndim == 2;
-    tp_tensor *g = matrices ? grad : tpi_put(&bag, tpo_reshape(grad, TP_INTS(rows, out)));
-    tp_tensor *x = conjugated(&bag, matrices ? input : tpi_put(&bag, tpo_reshape(input, TP_INTS(rows, in))));
-    tp_tensor *product = tpi_put(&bag, tpo_mm(tpi_put(&bag, tpo_transpose(g, 0, 1)), x));
-    return tpi_release_temporaries(&bag, weight_ndim == 2 ? tpi_retain(product) : tpo_squeeze_dim(product, 0));
+    tp_tensor *g = matrices ? grad : tpi_put(&temps, tpo_reshape(grad, TP_INTS(rows, out)));
+    tp_tensor *x = conjugated(&temps, matrices ? input : tpi_put(&temps, tpo_reshape(input, TP_INTS(rows, in))));
+    tp_tensor *product = tpi_put(&temps, tpo_mm(tpi_put(&temps, tpo_transpose(g, 0, 1)), x));
+    return tpi_release_temporaries(&temps, weight_ndim == 2 ? tpi_retain(product) : tpo_squeeze_dim(product, 0));
 }
 
 /* input1 (..., i), input2 (..., j), weight (o, i, j): first input1 with all of weight, then with input2, one row at a
@@ -213,13 +215,14 @@ tp_tensor *tpi_compose_bilinear(tp_tensor *input1, tp_tensor *input2, tp_tensor 
     int64_t o = weight->shape[0], i = weight->shape[1], j = weight->shape[2], rows = 1, shape[TP_MAX_DIMS];
     for (int d = 0; d + 1 < input1->ndim; d++) rows *= shape[d] = input1->shape[d];
     shape[input1->ndim - 1] = o;
-    tpi_temporaries bag = {0};
-    tp_tensor *x = tpi_put(&bag, tpo_reshape(input1, TP_INTS(rows, i))),
-              *y = tpi_put(&bag, tpo_reshape(input2, TP_INTS(rows, j, 1)));
-    tp_tensor *w = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_permute(weight, TP_INTS(1, 0, 2))), TP_INTS(i, o * j)));
-    tp_tensor *xw = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_mm(x, w)), TP_INTS(rows, o, j)));
-    tp_tensor *out = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_bmm(xw, y)), tp_ints_view(shape, input1->ndim)));
-    return tpi_release_temporaries(&bag,
+    tpi_temporaries temps = {0};
+    tp_tensor *x = tpi_put(&temps, tpo_reshape(input1, TP_INTS(rows, i))),
+              *y = tpi_put(&temps, tpo_reshape(input2, TP_INTS(rows, j, 1)));
+    tp_tensor *w =
+        tpi_put(&temps, tpo_reshape(tpi_put(&temps, tpo_permute(weight, TP_INTS(1, 0, 2))), TP_INTS(i, o * j)));
+    tp_tensor *xw = tpi_put(&temps, tpo_reshape(tpi_put(&temps, tpo_mm(x, w)), TP_INTS(rows, o, j)));
+    tp_tensor *out = tpi_put(&temps, tpo_reshape(tpi_put(&temps, tpo_bmm(xw, y)), tp_ints_view(shape, input1->ndim)));
+    return tpi_release_temporaries(&temps,
                                    bias ? tpo_add(TP_OPERAND(out), TP_OPERAND(bias), tp_int(1)) : tpi_retain(out));
 }
 
@@ -242,10 +245,10 @@ static tp_tensor *contraction_side(tp_tensor *t, tp_ints dims, bool contracted_f
         }
     for (int64_t i = 0; !contracted_first && i < dims.n; i++)
         order[n++] = dims.v[i] < 0 ? dims.v[i] + t->ndim : dims.v[i];
-    tpi_temporaries bag = {0};
-    tp_tensor *ordered = tpi_put(&bag, tpo_permute(t, tp_ints_view(order, n)));
+    tpi_temporaries temps = {0};
+    tp_tensor *ordered = tpi_put(&temps, tpo_permute(t, tp_ints_view(order, n)));
     return tpi_release_temporaries(
-        &bag, tpo_reshape(ordered, contracted_first ? TP_INTS(inner, rows) : TP_INTS(rows, inner)));
+        &temps, tpo_reshape(ordered, contracted_first ? TP_INTS(inner, rows) : TP_INTS(rows, inner)));
 }
 
 tp_tensor *tpi_compose_tensordot(tp_tensor *self, tp_tensor *other, tp_ints dims_self, tp_ints dims_other) {
@@ -259,46 +262,46 @@ tp_tensor *tpi_compose_tensordot(tp_tensor *self, tp_tensor *other, tp_ints dims
         return NULL;
     int64_t inner = 1, shape[2 * TP_MAX_DIMS];
     int ndim = 0;
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     for (int64_t i = 0; self && other && i < dims_self.n; i++) {
         int a = TPI_DIM(self, dims_self.v[i]), b = TPI_DIM(other, dims_other.v[i]);
         int64_t m = self->shape[a], n = other->shape[b], at = m == 1 ? b : a;
         inner *= m < n ? m : n;
         if (m == n) continue;
         if (m == 1)
-            other = tpi_put(&bag, tpo_sum(other, tp_ints_view(&at, 1), true,
-                                          (tp_dtype)other->dtype)); /* a dim of one goes with any */
+            other = tpi_put(&temps, tpo_sum(other, tp_ints_view(&at, 1), true,
+                                            (tp_dtype)other->dtype)); /* a dim of one goes with any */
         else if (n == 1)
-            self = tpi_put(&bag, tpo_sum(self, tp_ints_view(&at, 1), true, (tp_dtype)self->dtype));
+            self = tpi_put(&temps, tpo_sum(self, tp_ints_view(&at, 1), true, (tp_dtype)self->dtype));
         else
             return tpi_release_temporaries(
-                &bag,
+                &temps,
                 tpi_fail(TP_ERR_RUNTIME,
                          "contracted dimensions need to match, but first has size %lld in dim %lld and second has "
                          "size %lld in dim %lld",
                          (long long)m, (long long)dims_self.v[i], (long long)n, (long long)dims_other.v[i]));
     }
-    if (!self || !other) return tpi_release_temporaries(&bag, NULL);
+    if (!self || !other) return tpi_release_temporaries(&temps, NULL);
     if (self->ndim + other->ndim - 2 * dims_self.n > TP_MAX_DIMS)
         return tpi_release_temporaries(
-            &bag, tpi_fail(TP_ERR_VALUE, "the result would have more than %d dimensions", TP_MAX_DIMS));
-    tp_tensor *a = tpi_put(&bag, contraction_side(self, dims_self, false, inner, shape, &ndim));
-    tp_tensor *b = tpi_put(&bag, contraction_side(other, dims_other, true, inner, shape, &ndim));
-    tp_tensor *product = tpi_put(&bag, tpo_mm(a, b));
-    return tpi_release_temporaries(&bag, tpo_reshape(product, tp_ints_view(shape, ndim)));
+            &temps, tpi_fail(TP_ERR_VALUE, "the result would have more than %d dimensions", TP_MAX_DIMS));
+    tp_tensor *a = tpi_put(&temps, contraction_side(self, dims_self, false, inner, shape, &ndim));
+    tp_tensor *b = tpi_put(&temps, contraction_side(other, dims_other, true, inner, shape, &ndim));
+    tp_tensor *product = tpi_put(&temps, tpo_mm(a, b));
+    return tpi_release_temporaries(&temps, tpo_reshape(product, tp_ints_view(shape, ndim)));
 }
 
 /* The last dim of t, which has one of size 1 before or behind it, spelt out to both sizes as one dim: the product then
  * runs along rows of the result instead of short pieces of them. */
-static tp_tensor *spell_out(tpi_temporaries *bag, tp_tensor *t, int64_t left, int64_t right) {
+static tp_tensor *spell_out(tpi_temporaries *temps, tp_tensor *t, int64_t left, int64_t right) {
     int64_t shape[TP_MAX_DIMS];
     if (!t) return NULL;
     memcpy(shape, t->shape, sizeof *shape * (size_t)t->ndim);
     shape[t->ndim - 2] = left;
     shape[t->ndim - 1] = right;
-    tp_tensor *wide = tpi_put(bag, tpo_expand(t, tp_ints_view(shape, t->ndim), false));
+    tp_tensor *wide = tpi_put(temps, tpo_expand(t, tp_ints_view(shape, t->ndim), false));
     shape[t->ndim - 2] = left * right;
-    return tpi_put(bag, tpo_reshape(wide, tp_ints_view(shape, t->ndim - 1)));
+    return tpi_put(temps, tpo_reshape(wide, tp_ints_view(shape, t->ndim - 1)));
 }
 
 tp_tensor *tpi_compose_kron(tp_tensor *self, tp_tensor *other) {
@@ -315,16 +318,16 @@ tp_tensor *tpi_compose_kron(tp_tensor *self, tp_tensor *other) {
         b[2 * d + 1] = db < 0 ? 1 : other->shape[db];
         shape[d] = a[2 * d] * b[2 * d + 1];
     }
-    tpi_temporaries bag = {0};
-    tp_tensor *left = tpi_put(&bag, tpo_reshape(self, tp_ints_view(a, 2 * n))),
-              *right = tpi_put(&bag, tpo_reshape(other, tp_ints_view(b, 2 * n)));
+    tpi_temporaries temps = {0};
+    tp_tensor *left = tpi_put(&temps, tpo_reshape(self, tp_ints_view(a, 2 * n))),
+              *right = tpi_put(&temps, tpo_reshape(other, tp_ints_view(b, 2 * n)));
     const int64_t across = n ? a[2 * n - 2] : 1, along = n ? b[2 * n - 1] : 1;
     if (across > 1 && along < SHORT && self->numel >= FEW * across && other->numel >= FEW * along) {
-        left = spell_out(&bag, left, across, along);
-        right = spell_out(&bag, right, across, along);
+        left = spell_out(&temps, left, across, along);
+        right = spell_out(&temps, right, across, along);
     }
-    tp_tensor *product = tpi_put(&bag, tpo_mul(TP_OPERAND(left), TP_OPERAND(right)));
-    return tpi_release_temporaries(&bag, tpo_reshape(product, tp_ints_view(shape, n)));
+    tp_tensor *product = tpi_put(&temps, tpo_mul(TP_OPERAND(left), TP_OPERAND(right)));
+    return tpi_release_temporaries(&temps, tpo_reshape(product, tp_ints_view(shape, n)));
 }
 
 enum { CHAIN = 64 };
@@ -353,10 +356,10 @@ static void plan_chain(chain *c, int n) {
 
 static tp_tensor *multiply_chain(chain *c, int i, int j) {
     if (i == j) return tpi_retain(c->of[i]);
-    tpi_temporaries bag = {0};
-    tp_tensor *left = tpi_put(&bag, multiply_chain(c, i, c->cut[i][j])),
-              *right = tpi_put(&bag, multiply_chain(c, c->cut[i][j] + 1, j));
-    return tpi_release_temporaries(&bag, tpo_mm(left, right));
+    tpi_temporaries temps = {0};
+    tp_tensor *left = tpi_put(&temps, multiply_chain(c, i, c->cut[i][j])),
+              *right = tpi_put(&temps, multiply_chain(c, c->cut[i][j] + 1, j));
+    return tpi_release_temporaries(&temps, tpo_mm(left, right));
 }
 
 tp_tensor *tpi_compose_multi_dot(tp_tensors tensors) {
@@ -395,15 +398,15 @@ enum { CROSS_GROUP = 8192 }; /* vectors that a task multiplies */
 
 /* Made of other operators, which broadcast and promote. The result is contiguous, as all ways give it. */
 static tp_tensor *cross_by_rolls(tp_tensor *self, tp_tensor *other, int64_t dim) {
-    tpi_temporaries bag = {0};
-    tp_tensor *s1 = tpi_put(&bag, tpo_roll(self, TP_INTS(-1), TP_INTS(dim))),
-              *s2 = tpi_put(&bag, tpo_roll(self, TP_INTS(-2), TP_INTS(dim)));
-    tp_tensor *o1 = tpi_put(&bag, tpo_roll(other, TP_INTS(-1), TP_INTS(dim))),
-              *o2 = tpi_put(&bag, tpo_roll(other, TP_INTS(-2), TP_INTS(dim)));
-    tp_tensor *plus = tpi_put(&bag, tpo_mul(TP_OPERAND(s1), TP_OPERAND(o2))),
-              *minus = tpi_put(&bag, tpo_mul(TP_OPERAND(s2), TP_OPERAND(o1)));
-    tp_tensor *product = tpi_put(&bag, tpo_sub(TP_OPERAND(plus), TP_OPERAND(minus), tp_int(1)));
-    return tpi_release_temporaries(&bag, product ? tpo_contiguous(product, TP_CONTIGUOUS) : NULL);
+    tpi_temporaries temps = {0};
+    tp_tensor *s1 = tpi_put(&temps, tpo_roll(self, TP_INTS(-1), TP_INTS(dim))),
+              *s2 = tpi_put(&temps, tpo_roll(self, TP_INTS(-2), TP_INTS(dim)));
+    tp_tensor *o1 = tpi_put(&temps, tpo_roll(other, TP_INTS(-1), TP_INTS(dim))),
+              *o2 = tpi_put(&temps, tpo_roll(other, TP_INTS(-2), TP_INTS(dim)));
+    tp_tensor *plus = tpi_put(&temps, tpo_mul(TP_OPERAND(s1), TP_OPERAND(o2))),
+              *minus = tpi_put(&temps, tpo_mul(TP_OPERAND(s2), TP_OPERAND(o1)));
+    tp_tensor *product = tpi_put(&temps, tpo_sub(TP_OPERAND(plus), TP_OPERAND(minus), tp_int(1)));
+    return tpi_release_temporaries(&temps, product ? tpo_contiguous(product, TP_CONTIGUOUS) : NULL);
 }
 
 /* One element of each product after the other, for vectors whose elements are `apart` from each other. */
@@ -481,10 +484,10 @@ tp_tensor *tpi_native_cross_product(tp_tensor *self, tp_tensor *other, int64_t d
 static tp_tensor *cross_at_once(tp_tensor *self, tp_tensor *other, int64_t dim) {
     int64_t shape[TP_MAX_DIMS];
     for (int d = 0; d < self->ndim; d++) shape[d] = self->shape[d] == 1 ? other->shape[d] : self->shape[d];
-    tpi_temporaries bag = {0};
-    tp_tensor *a = tpi_put(&bag, tpo_expand(self, tp_ints_view(shape, self->ndim), false)),
-              *b = a ? tpi_put(&bag, tpo_expand(other, tp_ints_view(shape, self->ndim), false)) : NULL;
-    return tpi_release_temporaries(&bag, b ? tpo_cross_product(a, b, dim) : NULL);
+    tpi_temporaries temps = {0};
+    tp_tensor *a = tpi_put(&temps, tpo_expand(self, tp_ints_view(shape, self->ndim), false)),
+              *b = a ? tpi_put(&temps, tpo_expand(other, tp_ints_view(shape, self->ndim), false)) : NULL;
+    return tpi_release_temporaries(&temps, b ? tpo_cross_product(a, b, dim) : NULL);
 }
 
 tp_tensor *tpi_compose_linalg_cross(tp_tensor *self, tp_tensor *other, int64_t dim) {
@@ -515,10 +518,10 @@ tp_tensor *tpi_compose_cross(tp_tensor *self, tp_tensor *other, int64_t dim) {
 
 static tp_tensor *identity_like(tp_tensor *self) {
     int64_t n = last_size(self, 1);
-    tpi_temporaries bag = {0};
-    tp_tensor *eye = tpi_put(&bag, tpo_eye(n, TP_NONE, (tp_dtype)self->dtype, tpi_device(self)));
-    tp_tensor *wide = tpi_put(&bag, tpo_expand(eye, tpi_shape(self), false));
-    return tpi_release_temporaries(&bag, tpo_clone(wide, TP_CONTIGUOUS));
+    tpi_temporaries temps = {0};
+    tp_tensor *eye = tpi_put(&temps, tpo_eye(n, TP_NONE, (tp_dtype)self->dtype, tpi_device(self)));
+    tp_tensor *wide = tpi_put(&temps, tpo_expand(eye, tpi_shape(self), false));
+    return tpi_release_temporaries(&temps, tpo_clone(wide, TP_CONTIGUOUS));
 }
 
 tp_tensor *tpi_compose_matrix_power(tp_tensor *self, int64_t n) {

@@ -3,7 +3,7 @@
 #include "ops/native_gpu.h"
 
 tpi_served tpi_gpu_cross_product(tp_tensor *self, tp_tensor *other, int64_t dim, tp_tensor **result) {
-    static const tpi_gpu_site site = {"cross.gpu.h", "cross"};
+    static const tpi_gpu_site site = {"cross_gpu_kernel.h", "cross"};
     int d = TPI_DIM(self, dim);
     if (d < 0) return TPI_FAILED;
     if (!tpi_same_shape(self, other) || self->shape[d] != 3) return TPI_DECLINED;

@@ -54,14 +54,14 @@ static void some_rows(int64_t chunk, void *context) {
     distances(j, row, rows, batch, 0, j->r2, row * j->r2);
 }
 
-/* t (..., r, m) broadcast to the batch shape, contiguous, in the compute dtype; turned: as (..., m, r). */
-static tp_tensor *spread(tp_tensor *t, const int64_t *batch, int ndim, tp_dtype compute, bool turned) {
+/* t (..., r, m) broadcast to the batch shape, contiguous, in the compute dtype; transposed: as (..., m, r). */
+static tp_tensor *spread(tp_tensor *t, const int64_t *batch, int ndim, tp_dtype compute, bool transposed) {
     int64_t shape[TP_MAX_DIMS];
     memcpy(shape, batch, sizeof *shape * (size_t)ndim);
     shape[ndim] = t->shape[t->ndim - 2];
     shape[ndim + 1] = t->shape[t->ndim - 1];
     tp_tensor *wide = tpi_expanded(t, tp_ints_view(shape, ndim + 2));
-    if (wide && turned) {
+    if (wide && transposed) {
         int64_t strides[TP_MAX_DIMS], n = shape[ndim];
         memcpy(strides, wide->strides, sizeof *strides * (size_t)wide->ndim);
         shape[ndim] = shape[ndim + 1];
@@ -121,58 +121,58 @@ tp_tensor *tpi_native_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *
 }
 
 /* x / y, and 0 where y is 0. */
-static tp_tensor *divide_or_zero(tpi_temporaries *bag, tp_tensor *x, tp_tensor *y) {
-    tp_tensor *zero = tpi_put(bag, tpo_eq(y, TP_OPERAND(0)));
-    tp_tensor *safe = tpi_put(bag, tpo_masked_fill(y, zero, tp_int(1)));
-    return tpi_put(bag, tpo_masked_fill(tpi_put(bag, tpo_div(TP_OPERAND(x), TP_OPERAND(safe))), zero, tp_int(0)));
+static tp_tensor *divide_or_zero(tpi_temporaries *temps, tp_tensor *x, tp_tensor *y) {
+    tp_tensor *zero = tpi_put(temps, tpo_eq(y, TP_OPERAND(0)));
+    tp_tensor *safe = tpi_put(temps, tpo_masked_fill(y, zero, tp_int(1)));
+    return tpi_put(temps, tpo_masked_fill(tpi_put(temps, tpo_div(TP_OPERAND(x), TP_OPERAND(safe))), zero, tp_int(0)));
 }
 
 /* p = 2 needs no (r1, r2, m) temporary: with w = grad / dist, the gradient of row i is x1[i] * sum_j w[i,j] - sum_j
  * w[i,j] x2[j]. */
 static tp_tensor *euclid_backward(tp_tensor *grad, tp_tensor *x1, tp_tensor *x2, tp_tensor *dist) {
-    tpi_temporaries bag = {0};
-    tp_tensor *w = divide_or_zero(&bag, grad, dist);
-    if (!w) return tpi_release_temporaries(&bag, NULL);
+    tpi_temporaries temps = {0};
+    tp_tensor *w = divide_or_zero(&temps, grad, dist);
+    if (!w) return tpi_release_temporaries(&temps, NULL);
     int64_t shape[TP_MAX_DIMS];
     memcpy(shape, w->shape, sizeof *shape * (size_t)w->ndim);
     shape[w->ndim - 1] = 1;
-    tp_tensor *total = tpi_put(&bag, tpo_sum_to(w, tp_ints_view(shape, w->ndim)));
-    tp_tensor *here = tpi_put(&bag, tpo_mul(TP_OPERAND(x1), TP_OPERAND(total))),
-              *there = tpi_put(&bag, tpo_matmul(w, x2));
-    return tpi_release_temporaries(&bag, tpo_sub(TP_OPERAND(here), TP_OPERAND(there), tp_int(1)));
+    tp_tensor *total = tpi_put(&temps, tpo_sum_to(w, tp_ints_view(shape, w->ndim)));
+    tp_tensor *here = tpi_put(&temps, tpo_mul(TP_OPERAND(x1), TP_OPERAND(total))),
+              *there = tpi_put(&temps, tpo_matmul(w, x2));
+    return tpi_release_temporaries(&temps, tpo_sub(TP_OPERAND(here), TP_OPERAND(there), tp_int(1)));
 }
 
 /* What one difference d contributes to the gradient, before grad is multiplied in: (..., r1, r2, m). */
-static tp_tensor *slope(tpi_temporaries *bag, tp_tensor *d, tp_tensor *dist, double p) {
-    tp_tensor *sign = tpi_put(bag, tpo_sign(d));
+static tp_tensor *slope(tpi_temporaries *temps, tp_tensor *d, tp_tensor *dist, double p) {
+    tp_tensor *sign = tpi_put(temps, tpo_sign(d));
     if (p == 1) return sign;
-    tp_tensor *size = tpi_put(bag, tpo_abs(d)), *far = tpi_put(bag, tpo_unsqueeze(dist, -1));
+    tp_tensor *size = tpi_put(temps, tpo_abs(d)), *far = tpi_put(temps, tpo_unsqueeze(dist, -1));
     if (isinf(p)) { /* every largest difference gets the whole gradient */
-        tp_tensor *largest = tpi_put(bag, tpo_eq(size, TP_OPERAND(far)));
-        return tpi_put(bag, tpo_mul(TP_OPERAND(sign), TP_OPERAND(largest)));
+        tp_tensor *largest = tpi_put(temps, tpo_eq(size, TP_OPERAND(far)));
+        return tpi_put(temps, tpo_mul(TP_OPERAND(sign), TP_OPERAND(largest)));
     }
-    tp_tensor *ratio = divide_or_zero(bag, size, far);
+    tp_tensor *ratio = divide_or_zero(temps, size, far);
     /* below p = 1 the power of a zero difference is infinite; sign is zero there */
-    tp_tensor *still = tpi_put(bag, tpo_eq(ratio, TP_OPERAND(0)));
-    tp_tensor *power =
-        tpi_put(bag, tpo_pow(TP_OPERAND(tpi_put(bag, tpo_masked_fill(ratio, still, tp_int(1)))), TP_OPERAND(p - 1)));
-    return tpi_put(bag, tpo_mul(TP_OPERAND(sign), TP_OPERAND(power)));
+    tp_tensor *still = tpi_put(temps, tpo_eq(ratio, TP_OPERAND(0)));
+    tp_tensor *power = tpi_put(
+        temps, tpo_pow(TP_OPERAND(tpi_put(temps, tpo_masked_fill(ratio, still, tp_int(1)))), TP_OPERAND(p - 1)));
+    return tpi_put(temps, tpo_mul(TP_OPERAND(sign), TP_OPERAND(power)));
 }
 
 tp_tensor *tpi_compose_cdist_backward(tp_tensor *grad, tp_tensor *x1, tp_tensor *x2, double p, tp_tensor *dist) {
     if (p == 2) return euclid_backward(grad, x1, x2, dist);
     if (p == 0) return tpo_mul(TP_OPERAND(x1), TP_OPERAND(0));
-    tpi_temporaries bag = {0};
-    tp_tensor *a = tpi_put(&bag, tpo_unsqueeze(x1, -2)), *b = tpi_put(&bag, tpo_unsqueeze(x2, -3));
-    tp_tensor *d = tpi_put(&bag, tpo_sub(TP_OPERAND(a), TP_OPERAND(b), tp_int(1)));
-    tp_tensor *g = tpi_put(&bag, tpo_unsqueeze(grad, -1));
-    tp_tensor *each = tpi_put(&bag, tpo_mul(TP_OPERAND(slope(&bag, d, dist, p)), TP_OPERAND(g)));
-    if (!each) return tpi_release_temporaries(&bag, NULL);
+    tpi_temporaries temps = {0};
+    tp_tensor *a = tpi_put(&temps, tpo_unsqueeze(x1, -2)), *b = tpi_put(&temps, tpo_unsqueeze(x2, -3));
+    tp_tensor *d = tpi_put(&temps, tpo_sub(TP_OPERAND(a), TP_OPERAND(b), tp_int(1)));
+    tp_tensor *g = tpi_put(&temps, tpo_unsqueeze(grad, -1));
+    tp_tensor *each = tpi_put(&temps, tpo_mul(TP_OPERAND(slope(&temps, d, dist, p)), TP_OPERAND(g)));
+    if (!each) return tpi_release_temporaries(&temps, NULL);
     int64_t shape[TP_MAX_DIMS];
     memcpy(shape, each->shape, sizeof *shape * (size_t)each->ndim);
     shape[each->ndim - 2] = 1;
-    tp_tensor *sum = tpi_put(&bag, tpo_sum_to(each, tp_ints_view(shape, each->ndim)));
-    return tpi_release_temporaries(&bag, tpo_squeeze_dim(sum, -2));
+    tp_tensor *sum = tpi_put(&temps, tpo_sum_to(each, tp_ints_view(shape, each->ndim)));
+    return tpi_release_temporaries(&temps, tpo_squeeze_dim(sum, -2));
 }
 
 /* ---- Pairs of rows: what is above the diagonal of cdist(self, self), row by row ---- */
@@ -194,45 +194,46 @@ tp_tensor *tpi_native_pair_distances(tp_tensor *self, double p) {
     bool few = has_few(m, n, p);
     const int64_t no_batch[1] = {0};
     tp_tensor *a = spread(self, no_batch, 0, compute, false),
-              *turned = a && few ? spread(self, no_batch, 0, compute, true) : NULL;
-    tp_tensor *out = a && (turned || !few) ? tpi_empty(TP_INTS(pairs_of(n)), compute, tpi_device(self)) : NULL;
+              *transposed = a && few ? spread(self, no_batch, 0, compute, true) : NULL;
+    tp_tensor *out = a && (transposed || !few) ? tpi_empty(TP_INTS(pairs_of(n)), compute, tpi_device(self)) : NULL;
     if (out && out->numel) {
-        job j = {.x1 = a, .x2 = few ? turned : a, .few = few, .r1 = n, .r2 = n, .m = m, .p = p, .out = out->data};
+        job j = {.x1 = a, .x2 = few ? transposed : a, .few = few, .r1 = n, .r2 = n, .m = m, .p = p, .out = out->data};
         tpi_parallel_for(n - 1, out->numel * (m + 1) * 4 >= TPI_WORTH_BYTES, distances_above, &j);
     }
     tpi_release(a);
-    tpi_release(turned);
+    tpi_release(transposed);
     return tpi_from_compute(out, (tp_dtype)self->dtype);
 }
 
 /* Where the pairs are in an (n, n) matrix. */
-static tp_tensor *places_of_pairs(tpi_temporaries *bag, int64_t n, tp_device device) {
+static tp_tensor *indices_of_pairs(tpi_temporaries *temps, int64_t n, tp_device device) {
     tp_tensor *index = tpi_empty(TP_INTS(pairs_of(n)), TP_INT64, (tp_device){TP_CPU, 0});
     if (!index) return NULL;
     int64_t *at = (int64_t *)index->data;
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = i + 1; j < n; j++) *at++ = i * n + j;
-    return tpi_put(bag, tpi_moved_data(index, device));
+    return tpi_put(temps, tpi_moved_data(index, device));
 }
 
 /* The symmetric (n, n) matrix with these above its diagonal. */
-static tp_tensor *mirrored(tpi_temporaries *bag, tp_tensor *pairs, tp_tensor *places, int64_t n) {
-    tp_tensor *zeros = tpi_put(bag, tpo_zeros(TP_INTS(n * n), (tp_dtype)pairs->dtype, tpi_device(pairs)));
-    tp_tensor *flat = zeros ? tpi_put(bag, tpo_index_add(zeros, 0, places, pairs, tp_int(1))) : NULL;
-    tp_tensor *above = flat ? tpi_put(bag, tpo_reshape(flat, TP_INTS(n, n))) : NULL,
-              *below = above ? tpi_put(bag, tpo_t(above)) : NULL;
-    return below ? tpi_put(bag, tpo_add(TP_OPERAND(above), TP_OPERAND(below), tp_int(1))) : NULL;
+static tp_tensor *mirrored(tpi_temporaries *temps, tp_tensor *pairs, tp_tensor *pair_indices, int64_t n) {
+    tp_tensor *zeros = tpi_put(temps, tpo_zeros(TP_INTS(n * n), (tp_dtype)pairs->dtype, tpi_device(pairs)));
+    tp_tensor *flat = zeros ? tpi_put(temps, tpo_index_add(zeros, 0, pair_indices, pairs, tp_int(1))) : NULL;
+    tp_tensor *above = flat ? tpi_put(temps, tpo_reshape(flat, TP_INTS(n, n))) : NULL,
+              *below = above ? tpi_put(temps, tpo_t(above)) : NULL;
+    return below ? tpi_put(temps, tpo_add(TP_OPERAND(above), TP_OPERAND(below), tp_int(1))) : NULL;
 }
 
 tp_tensor *tpi_compose_pair_distances_backward(tp_tensor *grad, tp_tensor *self, double p, tp_tensor *dist) {
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     if (self->ndim != 2)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 2 dimensions, got shape %s",
                         tpi_shape_text(tpi_shape(self)));
     int64_t n = self->shape[0];
-    tp_tensor *places = places_of_pairs(&bag, n, tpi_device(self)),
-              *g = places ? mirrored(&bag, grad, places, n) : NULL, *d = g ? mirrored(&bag, dist, places, n) : NULL;
-    return tpi_release_temporaries(&bag, d ? tpo_cdist_backward(g, self, self, p, d) : NULL);
+    tp_tensor *pair_indices = indices_of_pairs(&temps, n, tpi_device(self)),
+              *g = pair_indices ? mirrored(&temps, grad, pair_indices, n) : NULL,
+              *d = g ? mirrored(&temps, dist, pair_indices, n) : NULL;
+    return tpi_release_temporaries(&temps, d ? tpo_cdist_backward(g, self, self, p, d) : NULL);
 }
 
 tp_tensor *tpi_compose_pdist(tp_tensor *self, double p) {
@@ -243,21 +244,21 @@ tp_tensor *tpi_compose_pdist(tp_tensor *self, double p) {
         return tpi_fail(TP_ERR_RUNTIME, "argument 'p': pdist only supports non-negative p values, got %g", p);
     if (tpi_device(self).type == TP_CPU) return tpo_pair_distances(self, p);
     int64_t n = self->shape[0];
-    tpi_temporaries bag = {0};
-    tp_tensor *index = places_of_pairs(&bag, n, tpi_device(self));
+    tpi_temporaries temps = {0};
+    tp_tensor *index = indices_of_pairs(&temps, n, tpi_device(self));
     if (!index) return NULL;
-    tp_tensor *all = tpi_put(&bag, tpo_cdist(self, self, p, ""));
-    tp_tensor *flat = tpi_put(&bag, tpo_reshape(all, TP_INTS(n * n)));
-    return tpi_release_temporaries(&bag, tpo_index_select(flat, 0, index));
+    tp_tensor *all = tpi_put(&temps, tpo_cdist(self, self, p, ""));
+    tp_tensor *flat = tpi_put(&temps, tpo_reshape(all, TP_INTS(n * n)));
+    return tpi_release_temporaries(&temps, tpo_index_select(flat, 0, index));
 }
 
 /* ---- Cosines ---- */
 
 /* t along dim to length one; what is shorter than eps counts as that long. */
-static tp_tensor *unit_length(tpi_temporaries *bag, tp_tensor *t, int64_t dim, double eps) {
-    tp_tensor *norm = t ? tpi_put(bag, tpo_norm(t, tp_float(2), tp_ints_view(&dim, 1), true, TP_NO_DTYPE)) : NULL;
-    tp_tensor *length = norm ? tpi_put(bag, tpo_clamp_min(norm, tp_operand_double(eps))) : NULL;
-    return length ? tpi_put(bag, tpo_div(tp_operand_tensor(t), tp_operand_tensor(length))) : NULL;
+static tp_tensor *unit_length(tpi_temporaries *temps, tp_tensor *t, int64_t dim, double eps) {
+    tp_tensor *norm = t ? tpi_put(temps, tpo_norm(t, tp_float(2), tp_ints_view(&dim, 1), true, TP_NO_DTYPE)) : NULL;
+    tp_tensor *length = norm ? tpi_put(temps, tpo_clamp_min(norm, tp_operand_double(eps))) : NULL;
+    return length ? tpi_put(temps, tpo_div(tp_operand_tensor(t), tp_operand_tensor(length))) : NULL;
 }
 
 /* The norms are those of the broadcast tensors: dim itself may be one that is repeated. */
@@ -266,9 +267,9 @@ tp_tensor *tpi_compose_cosine_similarity(tp_tensor *x1, tp_tensor *x2, int64_t d
     int ndim;
     if (!tpi_broadcast(tpi_shape(x1), tpi_shape(x2), shape, &ndim)) return NULL;
     tp_ints both = {shape, ndim};
-    tpi_temporaries bag = {0};
-    tp_tensor *a = unit_length(&bag, tpi_put(&bag, tpo_expand(x1, both, false)), dim, eps);
-    tp_tensor *b = unit_length(&bag, tpi_put(&bag, tpo_expand(x2, both, false)), dim, eps);
-    tp_tensor *each = a && b ? tpi_put(&bag, tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b))) : NULL;
-    return tpi_release_temporaries(&bag, each ? tpo_sum(each, tp_ints_view(&dim, 1), false, TP_NO_DTYPE) : NULL);
+    tpi_temporaries temps = {0};
+    tp_tensor *a = unit_length(&temps, tpi_put(&temps, tpo_expand(x1, both, false)), dim, eps);
+    tp_tensor *b = unit_length(&temps, tpi_put(&temps, tpo_expand(x2, both, false)), dim, eps);
+    tp_tensor *each = a && b ? tpi_put(&temps, tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b))) : NULL;
+    return tpi_release_temporaries(&temps, each ? tpo_sum(each, tp_ints_view(&dim, 1), false, TP_NO_DTYPE) : NULL);
 }

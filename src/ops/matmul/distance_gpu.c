@@ -2,7 +2,7 @@
 #include <math.h>
 #include "ops/native_gpu.h"
 
-static const tpi_gpu_site site = {"distance.gpu.h", "distance"};
+static const tpi_gpu_site site = {"distance_gpu_kernel.h", "distance"};
 
 static tp_tensor *spread(tp_tensor *t, const int64_t *batch,
                          int ndim) { /* (..., r, m) over the batch's dims, contiguous */

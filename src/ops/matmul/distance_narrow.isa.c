@@ -2,4 +2,4 @@
 #define BITS                 int32_t
 #define SQUARE_ROOT          sqrtf
 #define TPI_DISTANCES_NARROW TPI_ISA(tpi_distances_narrow_f32)
-#include "ops/matmul/distance_narrow_kernel.h"
+#include "ops/matmul/distance_narrow_kernels.h"

@@ -3,4 +3,4 @@
 #define BITS                 int64_t
 #define SQUARE_ROOT          sqrt
 #define TPI_DISTANCES_NARROW TPI_ISA(tpi_distances_narrow_f64)
-#include "ops/matmul/distance_narrow_kernel.h"
+#include "ops/matmul/distance_narrow_kernels.h"

@@ -172,7 +172,7 @@ static bool check_sizes(equation *e, tp_tensors tensors) {
 }
 
 /* A repeated label takes the diagonal. Returns an owned tensor whose dims have the labels in sub[0 .. *ndim). */
-static tp_tensor *take_diagonals(tp_tensor *t, int *sub, int *ndim) {
+static tp_tensor *diagonals_of_repeats(tp_tensor *t, int *sub, int *ndim) {
     tp_tensor *now = tpi_retain(t);
     for (int d = 0; now && d < *ndim; d++) {
         int again = d + 1;
@@ -198,8 +198,8 @@ static tp_tensor *into_space(const equation *e, int i, tp_tensor *t) {
     int sub[TP_MAX_DIMS], ndim = e->ndim[i], dots = 0;
     for (int d = 0; d < ndim; d++)
         sub[d] = e->sub[i][d] >= 0 ? e->axis[e->sub[i][d]] : e->ellipsis_axis + e->wide - e->ellipsis[i] + dots++;
-    tpi_temporaries bag = {0};
-    tp_tensor *plain = tpi_put(&bag, take_diagonals(t, sub, &ndim));
+    tpi_temporaries temps = {0};
+    tp_tensor *plain = tpi_put(&temps, diagonals_of_repeats(t, sub, &ndim));
     if (!plain) return NULL;
     int64_t order[TP_MAX_DIMS], shape[TP_MAX_DIMS];
     int n = 0;
@@ -211,8 +211,8 @@ static tp_tensor *into_space(const equation *e, int i, tp_tensor *t) {
                 shape[a] = plain->shape[d];
             }
     }
-    tp_tensor *ordered = tpi_put(&bag, tpo_permute(plain, tp_ints_view(order, n)));
-    return tpi_release_temporaries(&bag, tpo_reshape(ordered, tp_ints_view(shape, e->axes)));
+    tp_tensor *ordered = tpi_put(&temps, tpo_permute(plain, tp_ints_view(order, n)));
+    return tpi_release_temporaries(&temps, tpo_reshape(ordered, tp_ints_view(shape, e->axes)));
 }
 
 /* Axes of a pair of operands, by what happens to them. */
@@ -241,12 +241,12 @@ static tp_tensor *contract(tp_tensor *a, tp_tensor *b, const groups *g) {
     append(right, &nr, g->summed, g->nsummed, b);
     int64_t p = append(right, &nr, g->right, g->nright, b);
     append(right, &nr, g->left, g->nleft, b);
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     tp_tensor *x =
-        tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_permute(a, tp_ints_view(left, n))), TP_INTS(batch, m, k)));
+        tpi_put(&temps, tpo_reshape(tpi_put(&temps, tpo_permute(a, tp_ints_view(left, n))), TP_INTS(batch, m, k)));
     tp_tensor *y =
-        tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_permute(b, tp_ints_view(right, nr))), TP_INTS(batch, k, p)));
-    tp_tensor *product = tpi_put(&bag, tpo_bmm(x, y));
+        tpi_put(&temps, tpo_reshape(tpi_put(&temps, tpo_permute(b, tp_ints_view(right, nr))), TP_INTS(batch, k, p)));
+    tp_tensor *product = tpi_put(&temps, tpo_bmm(x, y));
     /* the product's dims: both, left, summed (now 1), right */
     for (int i = 0; i < n; i++) {
         int64_t axis = left[i];
@@ -254,8 +254,8 @@ static tp_tensor *contract(tp_tensor *a, tp_tensor *b, const groups *g) {
         shape[i] = summed ? 1 : a->shape[axis] == 1 ? b->shape[axis] : a->shape[axis];
         back[axis] = i;
     }
-    tp_tensor *spread = tpi_put(&bag, tpo_reshape(product, tp_ints_view(shape, n)));
-    return tpi_release_temporaries(&bag, tpo_permute(spread, tp_ints_view(back, n)));
+    tp_tensor *spread = tpi_put(&temps, tpo_reshape(product, tp_ints_view(shape, n)));
+    return tpi_release_temporaries(&temps, tpo_permute(spread, tp_ints_view(back, n)));
 }
 
 /* Sums t over the axes marked, which stay with size 1. */
@@ -282,19 +282,19 @@ static tp_tensor *multiply_pair(tp_tensor *a, tp_tensor *b, const bool *done) {
         alone_a[d] = done[d] && in_a && !in_b;
         alone_b[d] = done[d] && in_b && !in_a;
     }
-    tpi_temporaries bag = {0};
-    tp_tensor *x = tpi_put(&bag, sum_axes(a, alone_a)), *y = tpi_put(&bag, sum_axes(b, alone_b));
-    if (!x || !y) return tpi_release_temporaries(&bag, NULL);
-    return tpi_release_temporaries(&bag, g.nsummed ? contract(x, y, &g) : tpo_mul(TP_OPERAND(x), TP_OPERAND(y)));
+    tpi_temporaries temps = {0};
+    tp_tensor *x = tpi_put(&temps, sum_axes(a, alone_a)), *y = tpi_put(&temps, sum_axes(b, alone_b));
+    if (!x || !y) return tpi_release_temporaries(&temps, NULL);
+    return tpi_release_temporaries(&temps, g.nsummed ? contract(x, y, &g) : tpo_mul(TP_OPERAND(x), TP_OPERAND(y)));
 }
 
 /* Sums what is left and drops the axes that are not the result's. */
 static tp_tensor *finish(const equation *e, tp_tensor *t) {
     bool mark[TP_MAX_DIMS] = {false};
     for (int a = e->kept; a < e->axes; a++) mark[a] = true;
-    tpi_temporaries bag = {0};
-    tp_tensor *summed = tpi_put(&bag, sum_axes(t, mark));
-    return summed ? tpi_release_temporaries(&bag, tpo_reshape(summed, tp_ints_view(summed->shape, e->kept))) : NULL;
+    tpi_temporaries temps = {0};
+    tp_tensor *summed = tpi_put(&temps, sum_axes(t, mark));
+    return summed ? tpi_release_temporaries(&temps, tpo_reshape(summed, tp_ints_view(summed->shape, e->kept))) : NULL;
 }
 
 tp_tensor *tpi_compose_einsum(const char *text, tp_tensors tensors) {

@@ -64,7 +64,7 @@ static bool read_layout(side *s, reading how) {
     return tpi_blas_fits(s->rows, s->cols, s->m.row, s->m.col);
 }
 
-static bool take(side *s, tp_tensor *t, tp_dtype compute, reading how) {
+static bool load_side(side *s, tp_tensor *t, tp_dtype compute, reading how) {
     s->held = tpi_as_dtype_data(t, compute);
     if (!s->held) return false;
     if (read_layout(s, how)) return true;
@@ -125,6 +125,20 @@ static bool lay_start(tp_tensor *out, const extra *x, tpi_product *p, tp_tensor 
     return tpi_copy_data(out, x->start);
 }
 
+static tpi_product product_of_sides(tp_dtype dtype, int64_t batches, const side *a, const side *b, const extra *x) {
+    return (tpi_product){.dtype = dtype,
+                         .batches = batches,
+                         .m = a->rows,
+                         .n = b->cols,
+                         .k = a->cols,
+                         .a = a->m,
+                         .b = b->m,
+                         .c_batch = a->rows * b->cols,
+                         .c_row = b->cols > 1 ? b->cols : 1,
+                         .alpha = x->alpha,
+                         .beta = tp_int(0)};
+}
+
 /* The product of two sides as a new tensor of the shape, in the dtype. */
 static tp_tensor *multiply(tp_ints shape, tp_dtype dtype, tp_tensor *like, int64_t batches, const side *a,
                            const side *b, extra x) {
@@ -132,19 +146,8 @@ static tp_tensor *multiply(tp_ints shape, tp_dtype dtype, tp_tensor *like, int64
     const bool pairs = a->held->dtype == TP_BFLOAT16; /* both sides are as they came */
     tp_tensor *out = tpi_empty(shape, compute, tpi_device(like)), *row = NULL;
     if (!out) return NULL;
-    int64_t m = a->rows, n = b->cols;
-    tpi_product p = {.dtype = compute,
-                     .batches = batches,
-                     .m = m,
-                     .n = n,
-                     .k = a->cols,
-                     .a = a->m,
-                     .b = b->m,
-                     .c = out->data,
-                     .c_batch = m * n,
-                     .c_row = n > 1 ? n : 1,
-                     .alpha = x.alpha,
-                     .beta = tp_int(0)};
+    tpi_product p = product_of_sides(compute, batches, a, b, &x);
+    p.c = out->data;
     bool ok = lay_start(out, &x, &p, &row);
     if (pairs) p.dtype = TP_BFLOAT16;
     if (ok && pairs)
@@ -162,19 +165,8 @@ static tp_tensor *multiply_there(tp_ints shape, tp_dtype dtype, tp_tensor *like,
                                  const side *b, extra x) {
     tp_tensor *out = tpi_empty(shape, dtype, tpi_device(like)), *row = NULL;
     if (!out) return NULL;
-    int64_t m = a->rows, n = b->cols;
-    tpi_product p = {.dtype = dtype,
-                     .batches = batches,
-                     .m = m,
-                     .n = n,
-                     .k = a->cols,
-                     .a = a->m,
-                     .b = b->m,
-                     .c_batch = m * n,
-                     .c_row = n > 1 ? n : 1,
-                     .alpha = x.alpha,
-                     .beta = tp_int(0),
-                     .recurrent = x.recurrent};
+    tpi_product p = product_of_sides(dtype, batches, a, b, &x);
+    p.recurrent = x.recurrent;
     bool ok = lay_start(out, &x, &p, &row) && tpi_gpu_multiply(out, &p, row);
     tpi_release(row);
     return ok ? out : tpi_release_then(out, NULL);
@@ -211,7 +203,7 @@ static tp_tensor *product_of(tp_ints shape, int64_t batches, tp_tensor *a, readi
     if (small) compute = TP_FLOAT32;
     if (here && compute && multiplies_bf16(a, how_a, b, how_b)) compute = TP_BFLOAT16;
     tp_tensor *out = NULL;
-    if (compute && take(&left, a, compute, how_a) && take(&right, b, compute, how_b))
+    if (compute && load_side(&left, a, compute, how_a) && load_side(&right, b, compute, how_b))
         out = (here ? multiply : multiply_there)(shape, small ? TP_FLOAT32 : dtype, a, batches, &left, &right, x);
     tpi_release(left.held);
     tpi_release(right.held);

@@ -1,10 +1,11 @@
-/* Matrix products on GPUs; see matmul.h. The library sees matrices in column order: a row-major C (m, n) is its C (n,
- * m), the product of B and A. Kernels take any strides and dtypes, compute in the dtype's compute type and round once;
- * integers wrap. */
+/* Matrix products on GPUs; see matmul_gpu.h. The library sees matrices in column order: a row-major C (m, n) is its C
+ * (n, m), the product of B and A. Kernels take any strides and dtypes, compute in the dtype's compute type and round
+ * once; integers wrap. */
 #include "ops/matmul/matmul_gpu.h"
 #include "device/gpu/axes.h"
 #include "device/gpu/map.h"
 #include "device/gpu/trace.h"
+#include "base/threads.h"
 #include <taper/gpu.h>
 
 /* A small product is no faster in TF32. */
@@ -61,7 +62,7 @@ static tpi_served by_library(const tpi_gpu_driver *driver, tp_tensor *out, const
 }
 
 /* ---- By kernels ---- */
-typedef struct product_t { /* the kernel's: ops/matmul/matmul.gpu.h */
+typedef struct product_t { /* the kernel's: ops/matmul/matmul_gpu_kernel.h */
     int64_t m, n, k, batches;
     int64_t a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row;
     int64_t group;
@@ -81,7 +82,7 @@ bool tpi_gpu_matmul_source(tpi_text *t, const void *form) {
                         f->has_c, f->has_bias) &&
            tpi_text_put(t, "#define TILED %d\n#define SHARING %d\n#define SIDE %d\n", f->tiled, f->sharing, f->side) &&
            tpi_text_put(t, "#define A_DOWN %d\n#define B_DOWN %d\n", f->a_down, f->b_down) &&
-           tpi_text_put(t, "#include \"matmul.gpu.h\"\n");
+           tpi_text_put(t, "#include \"matmul_gpu_kernel.h\"\n");
 }
 
 static uint64_t word_of(const tpi_gpu_matmul_form *f) {
@@ -89,8 +90,6 @@ static uint64_t word_of(const tpi_gpu_matmul_form *f) {
            (uint64_t)f->has_c << 11 | (uint64_t)f->has_bias << 12 | (uint64_t)f->sharing << 13 |
            (uint64_t)f->side << 16;
 }
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Neighbouring threads along k read neighbouring elements of both sides, or there are too few results to have one
  * thread for each. */
@@ -134,9 +133,9 @@ static bool by_kernels(tp_tensor *out, const tpi_product *p, const tp_tensor *bi
     while (sharing && !f.tiled && 1 << args.group < f.side * f.side && ((int64_t)READS << args.group) < p->k)
         args.group++;
     int64_t tile = PER_THREAD * f.side, batches = p->batches < MOST_BATCHES ? p->batches : MOST_BATCHES;
-    unsigned tiles[3] = {(unsigned)ceil_div(p->m, tile), (unsigned)ceil_div(p->n, tile), (unsigned)batches};
-    int64_t units = p->batches * (sharing ? p->m * p->n : ceil_div(p->m, HEIGHT) * ceil_div(p->n, WIDTH));
-    unsigned groups[3] = {(unsigned)ceil_div(units, (f.side * f.side) >> args.group), 1, 1},
+    unsigned tiles[3] = {(unsigned)tpi_ceil_div(p->m, tile), (unsigned)tpi_ceil_div(p->n, tile), (unsigned)batches};
+    int64_t units = p->batches * (sharing ? p->m * p->n : tpi_ceil_div(p->m, HEIGHT) * tpi_ceil_div(p->n, WIDTH));
+    unsigned groups[3] = {(unsigned)tpi_ceil_div(units, (f.side * f.side) >> args.group), 1, 1},
              block[3] = {(unsigned)(f.side * f.side), 1, 1};
     tpi_gpu_function *kernel = tpi_gpu_kernel(device, &what, word_of(&f), tpi_gpu_matmul_source, &f);
     tpi_gpu_arg list[] = {TPI_GPU_PTR(p->a.data), TPI_GPU_PTR(p->b.data), TPI_GPU_PTR(out->data),
@@ -144,10 +143,35 @@ static bool by_kernels(tp_tensor *out, const tpi_product *p, const tp_tensor *bi
     return kernel && tpi_gpu_launch3(device, kernel, f.tiled ? tiles : groups, block, 0, 5, list);
 }
 
+/* ---- A few rows ---- */
+static bool is_one(tp_scalar s) { return s.kind != TP_SCALAR_COMPLEX && tp_scalar_to_double(s) == 1; }
+
+/* 16-bit rows times a matrix whose columns run, as a layer's weight does. */
+static tpi_served by_few_rows(tp_tensor *out, const tpi_product *p, const tp_tensor *bias) {
+    bool narrow = p->dtype == TP_FLOAT16 || p->dtype == TP_BFLOAT16;
+    bool runs = (p->a.col == 1 || p->k == 1) && p->b.row == 1;
+    if (!narrow || !runs || p->batches != 1 || !is_one(p->alpha) || tp_scalar_to_bool(p->beta)) return TPI_DECLINED;
+    const tpi_few_rows f = {.out = out->data,
+                            .x = p->a.data,
+                            .weight = p->b.data,
+                            .bias = bias ? bias->data : NULL,
+                            .dtype = p->dtype,
+                            .weight_dtype = p->dtype,
+                            .vectors = p->m,
+                            .rows = p->n,
+                            .k = p->k,
+                            .x_pitch = p->m > 1 ? p->a.row : 0,
+                            .weight_pitch = p->b.col,
+                            .out_pitch = p->c_row};
+    if (!tpi_gpu_few_rows_suits(tpi_device(out), &f)) return TPI_DECLINED;
+    return tpi_serve_if(tpi_gpu_few_rows(tpi_device(out), &f));
+}
+
 bool tpi_gpu_multiply(tp_tensor *out, const tpi_product *p, const tp_tensor *bias) {
     if (out->numel == 0) return true;
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)tpi_device(out).type);
     if (!driver) return false;
-    tpi_served served = p->k > 0 ? by_library(driver, out, p, bias) : TPI_DECLINED;
+    tpi_served served = p->k > 0 ? by_few_rows(out, p, bias) : TPI_DECLINED;
+    if (served == TPI_DECLINED && p->k > 0) served = by_library(driver, out, p, bias);
     return served == TPI_DECLINED ? by_kernels(out, p, bias) : served == TPI_SERVED;
 }

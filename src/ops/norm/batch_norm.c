@@ -54,7 +54,7 @@ static void run_sums(int64_t run, void *context) {
                                            (const double *)j->mean, j->g ? (const double *)j->g + at : NULL, out);
 }
 
-static void take_sums(job *j, tpi_column_sum what) {
+static void compute_sums(job *j, tpi_column_sum what) {
     bool worth = j->rows * j->channels > 16384;
     j->what = what;
     if (!j->columns) {
@@ -171,9 +171,9 @@ static void settle(job *j, tp_tensor *weight, tp_tensor *bias, tp_tensor *runnin
                    bool training, double momentum, double eps) {
     double n = (double)j->rows;
     if (training) {
-        take_sums(j, TPI_COLUMN_SUM);
+        compute_sums(j, TPI_COLUMN_SUM);
         for (int64_t c = 0; c < j->channels; c++) tpi_compute_set(j->mean, j->dtype, c, j->sums[c] / n);
-        take_sums(j, TPI_COLUMN_SQUARES);
+        compute_sums(j, TPI_COLUMN_SQUARES);
     }
     for (int64_t c = 0; c < j->channels; c++) {
         double mean = training ? tpi_compute_get(j->mean, j->dtype, c) : element(running_mean, c, 0);
@@ -271,12 +271,12 @@ bool tpi_native_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor
         j.b = work->data + row;
         j.c = work->data + 2 * row;
         j.x = g->data;
-        take_sums(&j, TPI_COLUMN_SUM);
+        compute_sums(&j, TPI_COLUMN_SUM);
         for (int64_t c = 0; c < j.channels; c++) tpi_compute_set(db->data, j.dtype, c, j.sums[c]);
         j.x = x->data;
         j.g = g->data;
         j.y = dx->data;
-        take_sums(&j, TPI_COLUMN_DOT);
+        compute_sums(&j, TPI_COLUMN_DOT);
         for (int64_t c = 0; c < j.channels; c++) {
             double r = tpi_compute_get(j.rstd, j.dtype, c), scale = r * element(weight, c, 1), along = j.sums[c] * r;
             tpi_compute_set(dw->data, j.dtype, c, along);

@@ -3,8 +3,9 @@
 #include "ops/compute_dtype.h"
 #include "ops/native_gpu.h"
 
-static const tpi_gpu_site sums_site = {"batch_norm.gpu.h", "sums"}, settle_site = {"batch_norm.gpu.h", "settle"},
-                          apply_site = {"batch_norm.gpu.h", "apply"};
+static const tpi_gpu_site sums_site = {"batch_norm_gpu_kernel.h", "sums"},
+                          settle_site = {"batch_norm_gpu_kernel.h", "settle"},
+                          apply_site = {"batch_norm_gpu_kernel.h", "apply"};
 
 enum { SETTLE_LANES = 8, SETTLE_THREADS = 256 }; /* of a block of `settle`: channels, threads */
 
@@ -84,7 +85,7 @@ static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, bool
 
 /* The parts' sums, in a fresh tensor; owned. As many parts as keep the device busy, which depends on shape and device
  * alone. */
-static tp_tensor *take_sums(call *c) {
+static tp_tensor *compute_sums(call *c) {
     int64_t across = c->columns ? tpi_ceil_div(c->channels, c->lanes * c->vector) : c->channels,
             over = c->columns ? c->n : c->images;
     int64_t parts = tpi_ceil_div((int64_t)c->units * 8, across), least = c->columns ? 4 * 256 / c->lanes : 1;
@@ -180,7 +181,7 @@ tpi_served tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_te
     tp_tensor *parts = NULL;
     if (ok) {
         choose_vector(&c);
-        if (training) ok = (parts = take_sums(&c)) != NULL;
+        if (training) ok = (parts = compute_sums(&c)) != NULL;
         ok = ok && settle(&c, parts, running_mean, running_var, momentum, eps) && apply(&c, neighbours);
     }
     if (ok && training && running_mean) {
@@ -227,7 +228,7 @@ tpi_served tpi_gpu_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ten
     bool ok = c.g && c.y && c.sums && dweight && dbias;
     if (ok) {
         choose_vector(&c);
-        ok = (parts = take_sums(&c)) && settle_back(&c, parts, dweight, dbias) && apply(&c, neighbours);
+        ok = (parts = compute_sums(&c)) && settle_back(&c, parts, dweight, dbias) && apply(&c, neighbours);
     }
     tpi_release(parts);
     tpi_release(c.x);

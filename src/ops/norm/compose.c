@@ -29,13 +29,13 @@ tp_tensor *tpi_compose_mean_last(tp_tensor *self, int64_t dims) {
 }
 
 tp_tensor *tpi_compose_norm_project(tp_tensor *v, tp_tensor *h, tp_tensor *rstd, int64_t dims) {
-    tpi_temporaries bag = {0};
-    tp_tensor *plain = tpi_put(&bag, tpi_compose_mean_last(v, dims));
-    tp_tensor *vh = tpi_put(&bag, mul(v, h));
-    tp_tensor *along = tpi_put(&bag, vh ? tpi_compose_mean_last(vh, dims) : NULL);
-    tp_tensor *left = tpi_put(&bag, sub(v, plain)), *right = tpi_put(&bag, mul(h, along));
-    tp_tensor *rest = tpi_put(&bag, sub(left, right));
-    return tpi_release_temporaries(&bag, mul(rest, rstd));
+    tpi_temporaries temps = {0};
+    tp_tensor *plain = tpi_put(&temps, tpi_compose_mean_last(v, dims));
+    tp_tensor *vh = tpi_put(&temps, mul(v, h));
+    tp_tensor *along = tpi_put(&temps, vh ? tpi_compose_mean_last(vh, dims) : NULL);
+    tp_tensor *left = tpi_put(&temps, sub(v, plain)), *right = tpi_put(&temps, mul(h, along));
+    tp_tensor *rest = tpi_put(&temps, sub(left, right));
+    return tpi_release_temporaries(&temps, mul(rest, rstd));
 }
 
 /* With F = <a, rstd (b - mean(b) - h mean(b h))>: dF / dh = -rstd (a mean(b h) + b mean(a h)), which goes on to the
@@ -43,17 +43,18 @@ tp_tensor *tpi_compose_norm_project(tp_tensor *v, tp_tensor *h, tp_tensor *rstd,
  * h)). */
 tp_tensor *tpi_compose_norm_second(tp_tensor *a, tp_tensor *b, tp_tensor *s, tp_tensor *h, tp_tensor *rstd,
                                    int64_t dims) {
-    tpi_temporaries bag = {0};
-    tp_tensor *pairs[3] = {tpi_put(&bag, mul(a, h)), tpi_put(&bag, mul(b, h)), tpi_put(&bag, mul(a, b))};
+    tpi_temporaries temps = {0};
+    tp_tensor *pairs[3] = {tpi_put(&temps, mul(a, h)), tpi_put(&temps, mul(b, h)), tpi_put(&temps, mul(a, b))};
     tp_tensor *of[5] = {pairs[0], pairs[1], pairs[2], a, b}, *mean[5];
-    for (int i = 0; i < 5; i++) mean[i] = tpi_put(&bag, of[i] ? tpi_compose_mean_last(of[i], dims) : NULL);
-    tp_tensor *cross = tpi_put(&bag, add(tpi_put(&bag, mul(a, mean[1])), tpi_put(&bag, mul(b, mean[0]))));
-    tp_tensor *by_h = tpi_put(&bag, sub(s, tpi_put(&bag, mul(rstd, cross))));
-    tp_tensor *first = tpi_put(&bag, by_h ? tpi_compose_norm_project(by_h, h, rstd, dims) : NULL);
-    tp_tensor *less = tpi_put(&bag, add(tpi_put(&bag, mul(mean[3], mean[4])), tpi_put(&bag, mul(mean[0], mean[1]))));
-    tp_tensor *spread = tpi_put(&bag, sub(mean[2], less));
-    tp_tensor *scale = tpi_put(&bag, mul(tpi_put(&bag, mul(rstd, rstd)), spread));
-    return tpi_release_temporaries(&bag, sub(first, tpi_put(&bag, mul(h, scale))));
+    for (int i = 0; i < 5; i++) mean[i] = tpi_put(&temps, of[i] ? tpi_compose_mean_last(of[i], dims) : NULL);
+    tp_tensor *cross = tpi_put(&temps, add(tpi_put(&temps, mul(a, mean[1])), tpi_put(&temps, mul(b, mean[0]))));
+    tp_tensor *by_h = tpi_put(&temps, sub(s, tpi_put(&temps, mul(rstd, cross))));
+    tp_tensor *first = tpi_put(&temps, by_h ? tpi_compose_norm_project(by_h, h, rstd, dims) : NULL);
+    tp_tensor *less =
+        tpi_put(&temps, add(tpi_put(&temps, mul(mean[3], mean[4])), tpi_put(&temps, mul(mean[0], mean[1]))));
+    tp_tensor *spread = tpi_put(&temps, sub(mean[2], less));
+    tp_tensor *scale = tpi_put(&temps, mul(tpi_put(&temps, mul(rstd, rstd)), spread));
+    return tpi_release_temporaries(&temps, sub(first, tpi_put(&temps, mul(h, scale))));
 }
 
 /* ---- Group, batch and instance norm ---- */
@@ -169,21 +170,21 @@ tp_tensor *tpi_compose_instance_norm(tp_tensor *input, tp_tensor *running_mean, 
         return tpi_fail(TP_ERR_VALUE,
                         "argument 'input': Expected more than 1 spatial element when training, got input size %s",
                         tpi_shape_text(tpi_shape(input)));
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     tp_tensor *given[4] = {weight, bias, running_mean, running_var}, *wide[4];
     for (int i = 0; i < 4; i++) {
-        wide[i] = given[i] ? tpi_put(&bag, tpo_repeat(given[i], TP_INTS(images))) : NULL;
-        if (given[i] && !wide[i]) return tpi_release_temporaries(&bag, NULL);
+        wide[i] = given[i] ? tpi_put(&temps, tpo_repeat(given[i], TP_INTS(images))) : NULL;
+        if (given[i] && !wide[i]) return tpi_release_temporaries(&temps, NULL);
     }
-    tp_tensor *flat = tpi_put(&bag, tpo_reshape(input, tp_ints_view(shape, input->ndim))), *out[3] = {NULL};
+    tp_tensor *flat = tpi_put(&temps, tpo_reshape(input, tp_ints_view(shape, input->ndim))), *out[3] = {NULL};
     if (!flat || !tpo_batch_norm_forward(flat, wide[0], wide[1], wide[2], wide[3], use_input_stats, momentum, eps, out))
-        return tpi_release_temporaries(&bag, NULL);
+        return tpi_release_temporaries(&temps, NULL);
     if (use_input_stats && running_mean) average_back(running_mean, wide[2], images, channels);
     if (use_input_stats && running_var) average_back(running_var, wide[3], images, channels);
-    tpi_put(&bag, out[0]);
-    tpi_put(&bag, out[1]);
-    tpi_put(&bag, out[2]);
-    return tpi_release_temporaries(&bag, tpo_reshape(out[0], tpi_shape(input)));
+    tpi_put(&temps, out[0]);
+    tpi_put(&temps, out[1]);
+    tpi_put(&temps, out[2]);
+    return tpi_release_temporaries(&temps, tpo_reshape(out[0], tpi_shape(input)));
 }
 
 /* x / (k + alpha mean(x^2 over `size` neighbouring channels))^beta; the mean counts the padding. */
@@ -195,39 +196,40 @@ tp_tensor *tpi_compose_local_response_norm(tp_tensor *input, int64_t size, doubl
     if (input->numel == 0) return tpi_retain(input);
     if (size < 1 || size > INT32_MAX)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'size': expected at least 1 and 31 bits, got %lld", (long long)size);
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     int64_t rest = 1;
     for (int i = 2; i < input->ndim; i++) rest *= input->shape[i];
-    tp_tensor *squares = tpi_put(&bag, mul(input, input));
+    tp_tensor *squares = tpi_put(&temps, mul(input, input));
     tp_tensor *flat =
-        tpi_put(&bag, squares ? tpo_reshape(squares, TP_INTS(input->shape[0], 1, input->shape[1], rest)) : NULL);
+        tpi_put(&temps, squares ? tpo_reshape(squares, TP_INTS(input->shape[0], 1, input->shape[1], rest)) : NULL);
     tp_tensor *padded =
-        tpi_put(&bag, flat ? tpo_constant_pad_nd(flat, TP_INTS(0, 0, size / 2, (size - 1) / 2), tp_int(0)) : NULL);
+        tpi_put(&temps, flat ? tpo_constant_pad_nd(flat, TP_INTS(0, 0, size / 2, (size - 1) / 2), tp_int(0)) : NULL);
     tp_tensor *mean = tpi_put(
-        &bag,
+        &temps,
         padded ? tpo_avg_pool(padded, 2, TP_INTS(size, 1), TP_INTS(1, 1), TP_INTS(0, 0), false, true, TP_NONE) : NULL);
-    tp_tensor *back = tpi_put(&bag, mean ? tpo_reshape(mean, tpi_shape(input)) : NULL);
-    tp_tensor *scaled = tpi_put(&bag, tpo_mul(tp_operand_tensor(back), tp_operand_double(alpha)));
-    tp_tensor *sum = tpi_put(&bag, tpo_add(tp_operand_tensor(scaled), tp_operand_double(k), tp_int(1)));
-    tp_tensor *power = tpi_put(&bag, tpo_pow(tp_operand_tensor(sum), tp_operand_double(beta)));
-    return tpi_release_temporaries(&bag, tpo_div(tp_operand_tensor(input), tp_operand_tensor(power)));
+    tp_tensor *back = tpi_put(&temps, mean ? tpo_reshape(mean, tpi_shape(input)) : NULL);
+    tp_tensor *scaled = tpi_put(&temps, tpo_mul(tp_operand_tensor(back), tp_operand_double(alpha)));
+    tp_tensor *sum = tpi_put(&temps, tpo_add(tp_operand_tensor(scaled), tp_operand_double(k), tp_int(1)));
+    tp_tensor *power = tpi_put(&temps, tpo_pow(tp_operand_tensor(sum), tp_operand_double(beta)));
+    return tpi_release_temporaries(&temps, tpo_div(tp_operand_tensor(input), tp_operand_tensor(power)));
 }
 
 tp_tensor *tpi_compose_gumbel_softmax(tp_tensor *logits, double tau, bool hard, double eps, int64_t dim) {
     (void)eps; /* PyTorch ignores it too */
-    tpi_temporaries bag = {0};
-    tp_tensor *plain = tpi_put(&bag, tpi_detached(logits));
-    tp_tensor *noise = tpi_put(&bag, plain ? tpo_exponential(plain, 1.0, NULL) : NULL);
-    tp_tensor *gumbel = tpi_put(&bag, noise ? tpo_log(noise) : NULL);
+    tpi_temporaries temps = {0};
+    tp_tensor *plain = tpi_put(&temps, tpi_detached(logits));
+    tp_tensor *noise = tpi_put(&temps, plain ? tpo_exponential(plain, 1.0, NULL) : NULL);
+    tp_tensor *gumbel = tpi_put(&temps, noise ? tpo_log(noise) : NULL);
     tp_tensor *noisy =
-        tpi_put(&bag, tpo_div(tp_operand_tensor(tpi_put(&bag, sub(logits, gumbel))), tp_operand_double(tau)));
-    tp_tensor *soft = tpi_put(&bag, noisy ? tpo_softmax(noisy, dim, TP_NO_DTYPE) : NULL);
-    if (!soft || !hard) return tpi_release_temporaries(&bag, tpi_retain(soft));
-    tp_tensor *values = tpi_put(&bag, tpi_detached(soft)),
-              *zeros = tpi_put(&bag, tpo_zeros_like(soft, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
-    tp_tensor *place = tpi_put(&bag, values ? tpo_argmax(values, dim, true) : NULL);
-    tp_tensor *one = tpi_put(&bag, place && zeros ? tpo_scatter_value(zeros, dim, place, tp_float(1)) : NULL);
-    return tpi_release_temporaries(&bag, add(tpi_put(&bag, sub(one, values)), soft));
+        tpi_put(&temps, tpo_div(tp_operand_tensor(tpi_put(&temps, sub(logits, gumbel))), tp_operand_double(tau)));
+    tp_tensor *soft = tpi_put(&temps, noisy ? tpo_softmax(noisy, dim, TP_NO_DTYPE) : NULL);
+    if (!soft || !hard) return tpi_release_temporaries(&temps, tpi_retain(soft));
+    tp_tensor *values = tpi_put(&temps, tpi_detached(soft)),
+              *zeros = tpi_put(&temps, tpo_zeros_like(soft, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
+    tp_tensor *largest_index = tpi_put(&temps, values ? tpo_argmax(values, dim, true) : NULL);
+    tp_tensor *one =
+        tpi_put(&temps, largest_index && zeros ? tpo_scatter_value(zeros, dim, largest_index, tp_float(1)) : NULL);
+    return tpi_release_temporaries(&temps, add(tpi_put(&temps, sub(one, values)), soft));
 }
 
 /* Complex numbers are squared as they are, not by their size: PyTorch's choice. */
@@ -244,14 +246,15 @@ static tp_tensor *complex_rms_norm(tp_tensor *input, tp_ints normalized_shape, t
                         "ending in it, but got input of size%s",
                         tpi_shape_text(normalized_shape), tpi_shape_text(tpi_shape(input)));
     if (eps != eps) eps = input->dtype == TP_COMPLEX64 ? 1.1920928955078125e-07 : 2.220446049250313e-16;
-    tpi_temporaries bag = {0};
-    tp_tensor *squares = tpi_put(&bag, tpo_mul(tp_operand_tensor(input), tp_operand_tensor(input)));
-    tp_tensor *mean = squares ? tpi_put(&bag, tpo_mean(squares, tp_ints_view(dims, n), true, TP_NO_DTYPE)) : NULL;
-    tp_tensor *held = mean ? tpi_put(&bag, tpo_add(tp_operand_tensor(mean), tp_operand_double(eps), tp_int(1))) : NULL,
-              *scale = held ? tpi_put(&bag, tpo_rsqrt(held)) : NULL;
-    tp_tensor *out = scale ? tpi_put(&bag, tpo_mul(tp_operand_tensor(input), tp_operand_tensor(scale))) : NULL;
-    if (out && weight) out = tpi_put(&bag, tpo_mul(tp_operand_tensor(out), tp_operand_tensor(weight)));
-    return tpi_release_temporaries(&bag, tpi_retain(out));
+    tpi_temporaries temps = {0};
+    tp_tensor *squares = tpi_put(&temps, tpo_mul(tp_operand_tensor(input), tp_operand_tensor(input)));
+    tp_tensor *mean = squares ? tpi_put(&temps, tpo_mean(squares, tp_ints_view(dims, n), true, TP_NO_DTYPE)) : NULL;
+    tp_tensor *held =
+                  mean ? tpi_put(&temps, tpo_add(tp_operand_tensor(mean), tp_operand_double(eps), tp_int(1))) : NULL,
+              *scale = held ? tpi_put(&temps, tpo_rsqrt(held)) : NULL;
+    tp_tensor *out = scale ? tpi_put(&temps, tpo_mul(tp_operand_tensor(input), tp_operand_tensor(scale))) : NULL;
+    if (out && weight) out = tpi_put(&temps, tpo_mul(tp_operand_tensor(out), tp_operand_tensor(weight)));
+    return tpi_release_temporaries(&temps, tpi_retain(out));
 }
 
 tp_tensor *tpi_compose_rms_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, double eps) {

@@ -119,7 +119,7 @@ bool tpi_native_native_group_norm(tp_tensor *input, tp_tensor *weight, tp_tensor
     tpi_release(x);
     tpi_release(w);
     tpi_release(b);
-    return tpi_norm_results_give(&(tpi_norm_results){y, mean, rstd, input, weight, .keeps_layout = true}, ok, out);
+    return tpi_norm_results_put(&(tpi_norm_results){y, mean, rstd, input, weight, .keeps_layout = true}, ok, out);
 }
 
 /* The sum over the images of one gradient's terms, in order. */

@@ -3,8 +3,9 @@
 #include "ops/native_gpu.h"
 #include "ops/compute_dtype.h"
 
-static const tpi_gpu_site sums_site = {"group_norm.gpu.h", "sums"}, settle_site = {"group_norm.gpu.h", "settle"},
-                          apply_site = {"group_norm.gpu.h", "apply"};
+static const tpi_gpu_site sums_site = {"group_norm_gpu_kernel.h", "sums"},
+                          settle_site = {"group_norm_gpu_kernel.h", "settle"},
+                          apply_site = {"group_norm_gpu_kernel.h", "apply"};
 
 typedef struct call {
     tp_device device;
@@ -81,7 +82,7 @@ static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, int 
 
 /* Forward of rows, back of planes; in as many parts as keep the device busy, which depends on shape and device alone.
  */
-static bool take_sums(call *c) {
+static bool compute_sums(call *c) {
     int64_t rows = c->back ? c->images * c->channels : c->rows, n = c->back ? c->plane : c->n;
     int group = 1;
     while (group < 256 && (int64_t)group * c->vector * 4 < n) group *= 2;
@@ -148,7 +149,7 @@ tpi_served tpi_gpu_group_norm(tp_tensor *input, tp_tensor *weight, tp_tensor *bi
     bool ok = prepare(&c, input, NULL, weight, bias, images, channels, plane, groups);
     c.mean = ok ? tpi_empty(TP_INTS(images, groups), c.kept, c.device) : NULL;
     c.rstd = c.mean ? tpi_empty(TP_INTS(images, groups), c.kept, c.device) : NULL;
-    ok = c.rstd && take_sums(&c) && settle_forward(&c, eps) && apply(&c);
+    ok = c.rstd && compute_sums(&c) && settle_forward(&c, eps) && apply(&c);
     drop(&c);
     tp_tensor *y = ok ? tpi_from_compute_like(c.y, (tp_dtype)input->dtype, input) : tpi_release_then(c.y, NULL);
     if (!y) {
@@ -196,7 +197,7 @@ tpi_served tpi_gpu_group_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ten
     tp_tensor *dweight = ok ? gradient_of(&c, weight) : NULL, *dbias = dweight ? gradient_of(&c, bias) : NULL;
     c.mean = dbias ? tpi_contiguous_data(mean) : NULL;
     c.rstd = c.mean ? tpi_contiguous_data(rstd) : NULL;
-    ok = c.rstd && take_sums(&c) && settle_back(&c, dweight, dbias) && apply(&c);
+    ok = c.rstd && compute_sums(&c) && settle_back(&c, dweight, dbias) && apply(&c);
     drop(&c);
     tpi_release(c.mean);
     tpi_release(c.rstd);

@@ -1,6 +1,6 @@
 /* Layer and rms norm: each row (the normalised dims together) by its own mean and deviation. Rows are dealt out in runs
  * of fixed length; the weight's and bias's gradients are summed per run and then over the runs in order. */
-#include "device/cpu/stream.h"
+#include "device/cpu/nontemporal.h"
 #include "ops/norm/norm_results.h"
 #include "ops/native.h"
 #include "ops/norm/norm_rows.h"
@@ -27,7 +27,7 @@ static void forward_run(int64_t run, void *context) {
      (float *)j->rstd + first);
     else TPI_ISA_PICK(tpi_norm_rows_f64)(&j->s, rows, (const double *)j->x + at, (double *)j->y + at,
                                          j->mean ? (double *)j->mean + first : NULL, (double *)j->rstd + first);
-    if (j->s.past) TPI_ISA_PICK(tpi_stream_end)();
+    if (j->s.past) TPI_ISA_PICK(tpi_nontemporal_end)();
 }
 
 static void backward_run(int64_t run, void *context) {
@@ -83,9 +83,9 @@ static bool split(job *j, const tp_tensor *input, tp_ints normalized, const tp_t
 }
 
 /* The shape of the statistics: the input's, with the normalised dims as ones. */
-static tp_ints stats_shape(const tp_tensor *input, int64_t normalized, int64_t *room) {
-    for (int i = 0; i < input->ndim; i++) room[i] = i < input->ndim - normalized ? input->shape[i] : 1;
-    return tp_ints_view(room, input->ndim);
+static tp_ints stats_shape(const tp_tensor *input, int64_t normalized, int64_t *buffer) {
+    for (int i = 0; i < input->ndim; i++) buffer[i] = i < input->ndim - normalized ? input->shape[i] : 1;
+    return tp_ints_view(buffer, input->ndim);
 }
 
 static void plan_runs(job *j) {
@@ -99,8 +99,8 @@ static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_
                     tp_tensor **out) {
     job j = {.s = {.centered = centered, .eps = eps}};
     if (!split(&j, input, normalized, weight, bias)) return false;
-    int64_t room[TP_MAX_DIMS];
-    tp_ints stats = stats_shape(input, normalized.n, room);
+    int64_t buffer[TP_MAX_DIMS];
+    tp_ints stats = stats_shape(input, normalized.n, buffer);
     tp_tensor *x = tpi_to_compute(input, j.dtype), *w = tpi_to_compute(weight, j.dtype),
               *b = tpi_to_compute(bias, j.dtype);
     tp_tensor *y = x ? tpi_empty(tpi_shape(input), j.dtype, tpi_device(input)) : NULL;
@@ -115,13 +115,13 @@ static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_
         j.mean = mean ? mean->data : NULL;
         j.rstd = rstd->data;
         j.rows_per_run = 1 + 16384 / (j.s.n + 1);
-        j.s.past = tpi_rows_stream(y->numel, j.s.n, j.dtype);
+        j.s.past = tpi_rows_nontemporal(y->numel, j.s.n, j.dtype);
         tpi_parallel_for(tpi_ceil_div(j.rows, j.rows_per_run), y->numel > 16384, forward_run, &j);
     }
     tpi_release(x);
     tpi_release(w);
     tpi_release(b);
-    return tpi_norm_results_give(&(tpi_norm_results){y, mean, rstd, input, weight, .keeps_layout = false}, ok, out);
+    return tpi_norm_results_put(&(tpi_norm_results){y, mean, rstd, input, weight, .keeps_layout = false}, ok, out);
 }
 
 /* Adds the runs' partial sums in order into a fresh tensor like `as`. */

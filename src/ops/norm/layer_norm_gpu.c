@@ -2,9 +2,9 @@
  * group of threads adds up the rows it goes through, and the groups' sums are added in order. */
 #include "ops/native_gpu.h"
 
-static const tpi_gpu_site forward_site = {"layer_norm.gpu.h", "forward"},
-                          backward_site = {"layer_norm.gpu.h", "backward"},
-                          columns_site = {"layer_norm.gpu.h", "columns"};
+static const tpi_gpu_site forward_site = {"layer_norm_gpu_kernel.h", "forward"},
+                          backward_site = {"layer_norm_gpu_kernel.h", "backward"},
+                          columns_site = {"layer_norm_gpu_kernel.h", "columns"};
 
 /* Threads of the backward for each processor: as many as it has registers for, with a row computed on and the next one
  * on its way. */
@@ -32,9 +32,9 @@ static bool serves(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_t
 
 static bool is_wide(const tp_tensor *t) { return t->dtype == TP_FLOAT64; }
 
-static tp_ints stats_shape(const tp_tensor *input, int64_t normalized, int64_t *room) {
-    for (int i = 0; i < input->ndim; i++) room[i] = i < input->ndim - normalized ? input->shape[i] : 1;
-    return tp_ints_view(room, input->ndim);
+static tp_ints stats_shape(const tp_tensor *input, int64_t normalized, int64_t *buffer) {
+    for (int i = 0; i < input->ndim; i++) buffer[i] = i < input->ndim - normalized ? input->shape[i] : 1;
+    return tp_ints_view(buffer, input->ndim);
 }
 
 static uintptr_t joint(tp_tensor *const *t, int n) {
@@ -53,12 +53,12 @@ static int largest(tp_tensor *const *t, int n) {
 
 static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_tensor *bias, double eps, bool rms,
                     tp_tensor **out, const tpi_neighbours *neighbours) {
-    int64_t n, room[TP_MAX_DIMS];
+    int64_t n, buffer[TP_MAX_DIMS];
     if (!serves(input, normalized, weight, bias, &n)) return false;
     tp_device device = tpi_device(input);
     tp_dtype compute = is_wide(input) ? TP_FLOAT64 : TP_FLOAT32;
     tp_dtype kept = rms ? compute : weight && weight->dtype == TP_FLOAT32 ? TP_FLOAT32 : (tp_dtype)input->dtype;
-    tp_ints stats = stats_shape(input, normalized.n, room);
+    tp_ints stats = stats_shape(input, normalized.n, buffer);
     tp_tensor *x = tpi_contiguous_data(input),
               *y = x ? tpi_empty(tpi_shape(input), (tp_dtype)input->dtype, device) : NULL;
     tp_tensor *mean = y && !rms ? tpi_empty(stats, kept, device) : NULL,

@@ -13,7 +13,7 @@ typedef struct tpi_norm_results {
 
 /* Results in order, without a mean that is not there. Statistics have the input's dtype, or float32 beside a float32
  * weight; rms_norm keeps the one it computed in. ok: false frees everything, as a failure here does. */
-static inline bool tpi_norm_results_give(const tpi_norm_results *r, bool ok, tp_tensor **out) {
+static inline bool tpi_norm_results_put(const tpi_norm_results *r, bool ok, tp_tensor **out) {
     if (!ok) {
         tpi_release(r->y);
         tpi_release(r->mean);

@@ -1,6 +1,6 @@
 /* softmax and log_softmax along a dim, and their gradients from the result. A task takes whole rows or a band of
  * columns. */
-#include "device/cpu/stream.h"
+#include "device/cpu/nontemporal.h"
 #include "ops/native.h"
 #include "ops/compute_dtype.h"
 #include "ops/norm/softmax_rows.h"
@@ -34,7 +34,7 @@ static void rows_task(int64_t task, void *context) {
         else
             TPI_ISA_PICK(tpi_softmax_rows_f64)(j->log, j->past, rows, j->n, a, (double *)j->out + at);
     }
-    if (j->past) TPI_ISA_PICK(tpi_stream_end)();
+    if (j->past) TPI_ISA_PICK(tpi_nontemporal_end)();
 }
 
 static void columns_task(int64_t task, void *context) {
@@ -73,7 +73,7 @@ static tp_tensor *run(bool log, tp_tensor *a, tp_tensor *b, int64_t dim, tp_dtyp
         bool worth = out->numel > TASK_ELEMENTS;
         if (j.inner == 1) {
             j.rows_per_task = 1 + TASK_ELEMENTS / j.n;
-            j.past = !b && tpi_rows_stream(out->numel, j.n, j.dtype);
+            j.past = !b && tpi_rows_nontemporal(out->numel, j.n, j.dtype);
             tpi_parallel_for(tpi_ceil_div(j.outer, j.rows_per_task), worth, rows_task, &j);
         } else {
             j.bands = tpi_ceil_div(j.inner, TPI_SOFTMAX_COLUMNS);

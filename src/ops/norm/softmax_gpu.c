@@ -2,7 +2,8 @@
  * copy. */
 #include "ops/native_gpu.h"
 
-static const tpi_gpu_site forward = {"softmax.gpu.h", "forward"}, backward = {"softmax.gpu.h", "backward"};
+static const tpi_gpu_site forward = {"softmax_gpu_kernel.h", "forward"},
+                          backward = {"softmax_gpu_kernel.h", "backward"};
 
 /* Over the last dim of contiguous tensors; grad NULL: forward of x, else back from the result x. */
 static bool rows(bool log, tp_tensor *out, tp_tensor *grad, tp_tensor *x, int64_t n) {
@@ -28,7 +29,7 @@ static bool rows(bool log, tp_tensor *out, tp_tensor *grad, tp_tensor *x, int64_
 }
 
 /* t with the dim last, contiguous; owned. */
-static tp_tensor *turned(tp_tensor *t, int dim) {
+static tp_tensor *contiguous_along(tp_tensor *t, int dim) {
     tp_tensor *last = tpi_dim_last(t, dim);
     return last ? tpi_release_then(last, tpi_contiguous_data(last)) : NULL;
 }
@@ -41,16 +42,16 @@ static tp_tensor *run(bool log, tp_tensor *grad, tp_tensor *x, int64_t dim, tp_d
     tp_tensor *out = tpi_empty(tpi_shape(x), result, tpi_device(x));
     if (!out || !x->numel) return out;
     bool straight = x->ndim == 0 || d == x->ndim - 1;
-    tp_tensor *tx = straight ? tpi_contiguous_data(x) : turned(x, d),
-              *tg = grad ? straight ? tpi_contiguous_data(grad) : turned(grad, d) : NULL;
+    tp_tensor *tx = straight ? tpi_contiguous_data(x) : contiguous_along(x, d),
+              *tg = grad ? straight ? tpi_contiguous_data(grad) : contiguous_along(grad, d) : NULL;
     tp_tensor *to = !tx || (grad && !tg) ? NULL
                     : straight           ? tpi_retain(out)
                                          : tpi_empty(tpi_shape(tx), result, tpi_device(x));
     bool ok = to && rows(log, to, tg, tx, n);
     if (ok && !straight) {
-        tp_tensor *place = tpi_dim_last(out, d);
-        ok = place && tpi_copy_data(place, to);
-        tpi_release(place);
+        tp_tensor *target = tpi_dim_last(out, d);
+        ok = target && tpi_copy_data(target, to);
+        tpi_release(target);
     }
     tpi_release(tx);
     tpi_release(tg);

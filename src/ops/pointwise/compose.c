@@ -46,12 +46,12 @@ static bool is_complex(tp_operand a) {
 
 tp_tensor *tpi_compose_float_power(tp_operand self, tp_operand exponent) {
     tp_dtype dtype = is_complex(self) || is_complex(exponent) ? TP_COMPLEX128 : TP_FLOAT64;
-    tpi_temporaries bag = {0};
-    if (self.tensor && !(self.tensor = tpi_put(&bag, tpo_to_dtype(self.tensor, dtype))))
-        return tpi_release_temporaries(&bag, NULL);
-    if (exponent.tensor && !(exponent.tensor = tpi_put(&bag, tpo_to_dtype(exponent.tensor, dtype))))
-        return tpi_release_temporaries(&bag, NULL);
-    return tpi_release_temporaries(&bag, tpi_compose_pow(self, exponent));
+    tpi_temporaries temps = {0};
+    if (self.tensor && !(self.tensor = tpi_put(&temps, tpo_to_dtype(self.tensor, dtype))))
+        return tpi_release_temporaries(&temps, NULL);
+    if (exponent.tensor && !(exponent.tensor = tpi_put(&temps, tpo_to_dtype(exponent.tensor, dtype))))
+        return tpi_release_temporaries(&temps, NULL);
+    return tpi_release_temporaries(&temps, tpi_compose_pow(self, exponent));
 }
 
 static void promote_operand(tpi_promotion *p, tp_operand a) {
@@ -99,10 +99,10 @@ tp_tensor *tpi_compose_nan_to_num(tp_tensor *self, double nan_value, double posi
     if (isnan(posinf)) posinf = largest(dtype);
     if (isnan(neginf)) neginf = -largest(dtype);
     if (tp_dtype_is_floating(dtype)) return tpo_replace_nonfinite(self, nan_value, posinf, neginf);
-    tpi_temporaries bag = {0};
-    tp_tensor *parts = tpi_put(&bag, tpo_view_as_real(self)),
-              *done = parts ? tpi_put(&bag, tpo_replace_nonfinite(parts, nan_value, posinf, neginf)) : NULL;
-    return tpi_release_temporaries(&bag, done ? tpo_view_as_complex(done) : NULL);
+    tpi_temporaries temps = {0};
+    tp_tensor *parts = tpi_put(&temps, tpo_view_as_real(self)),
+              *done = parts ? tpi_put(&temps, tpo_replace_nonfinite(parts, nan_value, posinf, neginf)) : NULL;
+    return tpi_release_temporaries(&temps, done ? tpo_view_as_complex(done) : NULL);
 }
 
 /* ---- Plain answers ---- */
@@ -163,4 +163,9 @@ bool tpi_native_frexp(tp_tensor *self, tp_tensor **out) {
 tp_tensor *tpi_compose_positive(tp_tensor *self) {
     if (self->dtype == TP_BOOL) return tpi_fail(TP_ERR_MISSING, "The `+` operator, on a bool tensor is not supported.");
     return tpi_retain(self);
+}
+
+tp_tensor *tpi_compose_derivative_missing(tp_tensor *grad, const char *why) {
+    (void)grad;
+    return tpi_fail(TP_ERR_MISSING, "%s", why);
 }

@@ -1,7 +1,7 @@
 /* frexp on GPUs: see src/ops/pointwise/compose.c. */
 #include "ops/native_gpu.h"
 
-static const tpi_gpu_site site = {"frexp.gpu.h", "frexp"};
+static const tpi_gpu_site site = {"frexp_gpu_kernel.h", "frexp"};
 
 tpi_served tpi_gpu_frexp(tp_tensor *self, tp_tensor **out) {
     if (!tpi_gpu_floats(self)) return TPI_DECLINED;

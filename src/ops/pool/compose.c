@@ -61,15 +61,15 @@ static tp_tensor *lp_pool(int n, tp_tensor *input, double p, tp_ints kernel, tp_
                         (long long)kernel.n);
     if (!tpi_expand_steps("kernel_size", kernel, n, NULL, k)) return NULL;
     for (int i = 0; i < n; i++) count = tpi_size_times(count, k[i]);
-    tpi_temporaries bag = {0};
-    tp_tensor *powers = tpi_put(&bag, tpo_pow(tp_operand_tensor(input), tp_operand_double(p)));
+    tpi_temporaries temps = {0};
+    tp_tensor *powers = tpi_put(&temps, tpo_pow(tp_operand_tensor(input), tp_operand_double(p)));
     tp_tensor *mean =
-        tpi_put(&bag, powers ? tpo_avg_pool(powers, n, kernel, stride, TP_INTS(0), ceil_mode, true, TP_NONE) : NULL);
-    tp_tensor *sign = tpi_put(&bag, mean ? tpo_sign(mean) : NULL),
-              *size = tpi_put(&bag, mean ? tpo_relu(tpi_put(&bag, tpo_abs(mean))) : NULL);
-    tp_tensor *both = tpi_put(&bag, tpo_mul(tp_operand_tensor(sign), tp_operand_tensor(size)));
-    tp_tensor *sum = tpi_put(&bag, tpo_mul(tp_operand_tensor(both), tp_operand_int(count)));
-    return tpi_release_temporaries(&bag, tpo_pow(tp_operand_tensor(sum), tp_operand_double(1.0 / p)));
+        tpi_put(&temps, powers ? tpo_avg_pool(powers, n, kernel, stride, TP_INTS(0), ceil_mode, true, TP_NONE) : NULL);
+    tp_tensor *sign = tpi_put(&temps, mean ? tpo_sign(mean) : NULL),
+              *size = tpi_put(&temps, mean ? tpo_relu(tpi_put(&temps, tpo_abs(mean))) : NULL);
+    tp_tensor *both = tpi_put(&temps, tpo_mul(tp_operand_tensor(sign), tp_operand_tensor(size)));
+    tp_tensor *sum = tpi_put(&temps, tpo_mul(tp_operand_tensor(both), tp_operand_int(count)));
+    return tpi_release_temporaries(&temps, tpo_pow(tp_operand_tensor(sum), tp_operand_double(1.0 / p)));
 }
 
 tp_tensor *tpi_compose_lp_pool1d(tp_tensor *input, double norm_type, tp_ints kernel, tp_ints stride, bool ceil_mode) {

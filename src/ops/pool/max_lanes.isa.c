@@ -1,4 +1,4 @@
 /* Max pools of eight float32 planes at a time: see pool.h. */
-#define PLACE         int32_t
+#define INDEX         int32_t
 #define TPI_MAX_LANES TPI_ISA(tpi_max_lanes_f32)
-#include "ops/pool/max_lanes_kernel.h"
+#include "ops/pool/max_lanes_kernels.h"

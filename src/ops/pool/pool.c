@@ -76,7 +76,7 @@ bool tpi_pool_geometry(tpi_conv *c, tp_ints shape, int n, const tpi_windows *w, 
         !read_steps("padding", w->padding, n, zeros, c->pad + at, name) ||
         !read_steps("dilation", w->dilation, n, ones, c->dilation + at, name))
         return false;
-    char room[2][TPI_BY_X];
+    char buffer[2][TPI_BY_X];
     for (int i = at; i < 3; i++) {
         if (c->stride[i] == 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'stride': stride should not be zero");
         if (c->k[i] < 1)
@@ -107,12 +107,12 @@ bool tpi_pool_geometry(tpi_conv *c, tp_ints shape, int n, const tpi_windows *w, 
     for (int i = at; i < 3; i++)
         if (c->y[i] < 1) {
             long long planes = (long long)shape.v[shape.n - n - 1];
-            tpi_sizes_by_x(c->x + at, n, NULL, room[0]);
-            tpi_sizes_by_x(c->y + at, n, NULL, room[1]);
+            tpi_sizes_by_x(c->x + at, n, NULL, buffer[0]);
+            tpi_sizes_by_x(c->y + at, n, NULL, buffer[1]);
             return tpi_refuse(
                 TP_ERR_RUNTIME,
                 "Given input size: (%lldx%s). Calculated output size: (%lldx%s). Output size is too small", planes,
-                without_blanks(room[0]), planes, without_blanks(room[1]));
+                without_blanks(buffer[0]), planes, without_blanks(buffer[1]));
         }
     return true;
 }
@@ -300,9 +300,9 @@ static tp_dtype pool_dtype(const tp_tensor *t, action act) {
     return TP_INT64;
 }
 
-/* Runs the action from `from` into a fresh tensor of the shape; the two actions that have indices fill `places` with
+/* Runs the action from `from` into a fresh tensor of the shape; the two actions that have indices fill `indices` with
  * them. */
-static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tensor **places) {
+static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tensor **indices) {
     const bool back = is_back(j->act), indexed = is_max(j->act);
     j->dtype = pool_dtype(from, j->act);
     if (!j->dtype) return false;
@@ -327,26 +327,26 @@ static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tens
         return false;
     }
     *out = tpi_from_compute_like(to, (tp_dtype)from->dtype, from);
-    if (indexed) *places = tpi_from_compute_like(index, TP_INT64, from);
-    if (*out && (!indexed || *places)) return true;
+    if (indexed) *indices = tpi_from_compute_like(index, TP_INT64, from);
+    if (*out && (!indexed || *indices)) return true;
     tpi_release(*out);
-    if (indexed) tpi_release(*places);
+    if (indexed) tpi_release(*indices);
     return false;
 }
 
 /* The shape of a pooled tensor: that of `shape` with the last n sizes from c->y. */
-static tp_ints pooled_shape(const tpi_conv *c, tp_ints shape, int n, int64_t *room) {
-    for (int64_t i = 0; i < shape.n; i++) room[i] = i < shape.n - n ? shape.v[i] : c->y[3 - n + (i - (shape.n - n))];
-    return tp_ints_view(room, shape.n);
+static tp_ints pooled_shape(const tpi_conv *c, tp_ints shape, int n, int64_t *buffer) {
+    for (int64_t i = 0; i < shape.n; i++) buffer[i] = i < shape.n - n ? shape.v[i] : c->y[3 - n + (i - (shape.n - n))];
+    return tp_ints_view(buffer, shape.n);
 }
 
 /* ---- Max pooling ---- */
 
 static bool max_pool(int n, const char *name, tp_tensor *self, tpi_windows w, tp_tensor **out) {
     job j = {.act = MAX};
-    int64_t room[5];
+    int64_t buffer[5];
     return tpi_pool_geometry(&j.c, tpi_shape(self), n, &w, name) &&
-           run(&j, self, pooled_shape(&j.c, tpi_shape(self), n, room), &out[0], &out[1]);
+           run(&j, self, pooled_shape(&j.c, tpi_shape(self), n, buffer), &out[0], &out[1]);
 }
 
 bool tpi_native_max_pool1d_with_indices(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding,
@@ -374,12 +374,12 @@ tp_tensor *tpi_native_avg_pool(tp_tensor *self, int64_t dims, tp_ints kernel, tp
                                bool ceil_mode, bool count_include_pad, int64_t divisor) {
     job j = {.act = AVERAGE};
     tpi_windows w = {kernel, stride, padding, {0}, ceil_mode};
-    int64_t room[5];
+    int64_t buffer[5];
     tp_tensor *out = NULL;
     if (!tpi_pool_geometry(&j.c, tpi_shape(self), (int)dims, &w, "avg_pool") ||
         !read_average(&j.how, count_include_pad, divisor))
         return NULL;
-    return run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), &out, NULL) ? out : NULL;
+    return run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, buffer), &out, NULL) ? out : NULL;
 }
 
 /* The gradient of an average pool's input; `dims` spatial dims. */
@@ -414,10 +414,10 @@ bool tpi_adaptive_geometry(tpi_conv *c, tp_ints shape, int n, tp_ints output_siz
 
 tp_tensor *tpi_native_adaptive_avg_pool(tp_tensor *self, tp_ints output_size, int64_t dims) {
     job j = {.act = ADAPTIVE_AVERAGE};
-    int64_t room[5];
+    int64_t buffer[5];
     tp_tensor *out = NULL;
     if (!tpi_adaptive_geometry(&j.c, tpi_shape(self), (int)dims, output_size, "adaptive_avg_pool")) return NULL;
-    return run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), &out, NULL) ? out : NULL;
+    return run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, buffer), &out, NULL) ? out : NULL;
 }
 
 bool tpi_check_pooled_grad(const tp_tensor *grad, int64_t dims) {
@@ -441,7 +441,7 @@ tp_tensor *tpi_native_adaptive_avg_pool_backward(tp_tensor *grad, tp_ints input_
 
 bool tpi_native_adaptive_max_pool(tp_tensor *self, tp_ints output_size, int64_t dims, tp_tensor **out) {
     job j = {.act = ADAPTIVE_MAX};
-    int64_t room[5];
+    int64_t buffer[5];
     return tpi_adaptive_geometry(&j.c, tpi_shape(self), (int)dims, output_size, "adaptive_max_pool") &&
-           run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), &out[0], &out[1]);
+           run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, buffer), &out[0], &out[1]);
 }

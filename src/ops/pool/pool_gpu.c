@@ -2,20 +2,22 @@
  * windows it is in, so sums have one order. */
 #include "ops/compute_dtype.h"
 #include "ops/native_gpu.h"
-#include "ops/pool/index_gpu.h"
+#include "ops/pool/by_indices_gpu.h"
 #include "ops/pool/pool.h"
 
-typedef struct geometry { /* as ops/pool/pool.gpu.h has it */
+typedef struct geometry { /* as ops/pool/pool_gpu_kernel.h has it */
     int x[3], y[3], k[3], stride[3], pad[3], dilation[3];
     int channels, count_pad;
     int64_t divisor;
 } geometry;
 
-static const tpi_gpu_site maximum = {"pool.gpu.h", "maximum"}, maximum_back = {"pool.gpu.h", "maximum_back"},
-                          average = {"pool.gpu.h", "average"}, average_back = {"pool.gpu.h", "average_back"},
-                          adaptive_average = {"pool.gpu.h", "adaptive_average"},
-                          adaptive_maximum = {"pool.gpu.h", "adaptive_maximum"},
-                          adaptive_back = {"pool.gpu.h", "adaptive_back"};
+static const tpi_gpu_site maximum = {"pool_gpu_kernel.h", "maximum"},
+                          maximum_back = {"pool_gpu_kernel.h", "maximum_back"},
+                          average = {"pool_gpu_kernel.h", "average"},
+                          average_back = {"pool_gpu_kernel.h", "average_back"},
+                          adaptive_average = {"pool_gpu_kernel.h", "adaptive_average"},
+                          adaptive_maximum = {"pool_gpu_kernel.h", "adaptive_maximum"},
+                          adaptive_back = {"pool_gpu_kernel.h", "adaptive_back"};
 
 static tp_layout layout_of(bool last, int64_t ndim) {
     return !last ? TP_CONTIGUOUS : ndim == 5 ? TP_CHANNELS_LAST_3D : TP_CHANNELS_LAST;
@@ -63,45 +65,45 @@ static bool launch(const tpi_gpu_site *site, const tpi_conv *c, const tpi_averag
     return kernel && tpi_gpu_launch3(tpi_device(out), kernel, grid, block, 0, 5, args);
 }
 
-static tp_ints pooled_shape(const tpi_conv *c, tp_ints shape, int n, int64_t *room) {
-    for (int64_t i = 0; i < shape.n; i++) room[i] = i < shape.n - n ? shape.v[i] : c->y[3 - n + (i - (shape.n - n))];
-    return tp_ints_view(room, shape.n);
+static tp_ints pooled_shape(const tpi_conv *c, tp_ints shape, int n, int64_t *buffer) {
+    for (int64_t i = 0; i < shape.n; i++) buffer[i] = i < shape.n - n ? shape.v[i] : c->y[3 - n + (i - (shape.n - n))];
+    return tp_ints_view(buffer, shape.n);
 }
 
 /* From the input's planes to smaller ones; places NULL: none are wanted. */
 static tp_tensor *forth(const tpi_gpu_site *site, const tpi_conv *c, const tpi_average *how, tp_tensor *self, int n,
-                        tp_tensor **places) {
+                        tp_tensor **indices) {
     if (!tpi_gpu_floats(self) || !self->numel) return NULL;
-    int64_t room[5];
+    int64_t buffer[5];
     bool last = tpi_is_only_channels_last(self);
     tp_layout layout = layout_of(last, self->ndim);
-    tp_ints shape = pooled_shape(c, tpi_shape(self), n, room);
+    tp_ints shape = pooled_shape(c, tpi_shape(self), n, buffer);
     tp_tensor *x = tpi_gpu_laid_out(self, layout),
               *out = x ? tpi_empty_layout(shape, (tp_dtype)self->dtype, tpi_device(self), layout) : NULL;
-    tp_tensor *at = out && places ? tpi_empty_layout(shape, TP_INT64, tpi_device(self), layout) : NULL;
+    tp_tensor *at = out && indices ? tpi_empty_layout(shape, TP_INT64, tpi_device(self), layout) : NULL;
     bool ok =
-        out && (at || !places) &&
+        out && (at || !indices) &&
         launch(site, c, how, (int)self->shape[self->ndim - n - 1], last, false, out, at ? at->data : NULL, x->data);
     tpi_release(x);
     if (!ok) {
         tpi_release(at);
         return tpi_release_then(out, NULL);
     }
-    if (places) *places = at;
+    if (indices) *indices = at;
     return out;
 }
 
 /* From the result's planes back to the input's. */
 static tp_tensor *back(const tpi_gpu_site *site, const tpi_conv *c, const tpi_average *how, tp_tensor *grad,
-                       tp_tensor *places, tp_ints shape, int n) {
+                       tp_tensor *indices, tp_ints shape, int n) {
     if (!tpi_gpu_floats(grad) || !grad->numel ||
-        (places && (places->dtype != TP_INT64 || !tpi_same_shape(places, grad))))
+        (indices && (indices->dtype != TP_INT64 || !tpi_same_shape(indices, grad))))
         return NULL;
-    bool last = tpi_is_only_channels_last(grad) || (places && tpi_is_only_channels_last(places));
+    bool last = tpi_is_only_channels_last(grad) || (indices && tpi_is_only_channels_last(indices));
     tp_layout layout = layout_of(last, grad->ndim);
-    tp_tensor *g = tpi_gpu_laid_out(grad, layout), *at = places ? tpi_gpu_laid_out(places, layout) : NULL,
-              *out = g && (at || !places) ? tpi_empty_layout(shape, (tp_dtype)grad->dtype, tpi_device(grad), layout)
-                                          : NULL;
+    tp_tensor *g = tpi_gpu_laid_out(grad, layout), *at = indices ? tpi_gpu_laid_out(indices, layout) : NULL,
+              *out = g && (at || !indices) ? tpi_empty_layout(shape, (tp_dtype)grad->dtype, tpi_device(grad), layout)
+                                           : NULL;
     bool ok = out && launch(site, c, how, (int)grad->shape[grad->ndim - n - 1], last, true, out, g->data,
                             at ? at->data : NULL);
     tpi_release(g);
@@ -147,7 +149,7 @@ tpi_served tpi_gpu_max_pool_backward(tp_tensor *grad, tp_tensor *indices, tp_int
                                      tp_tensor **result) {
     tpi_conv c;
     if (!kernel_size.n)
-        return tpi_serve(tpi_gpu_pool_back_by_places(grad, indices, input_shape, dims),
+        return tpi_serve(tpi_gpu_pool_back_by_indices(grad, indices, input_shape, dims),
                          result); /* adaptive and fractional pools */
     if (input_shape.n < dims + 1 ||
         !geometry_of(&c, input_shape, (int)dims, (tpi_windows){kernel_size, stride, padding, dilation, false}))

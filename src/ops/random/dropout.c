@@ -9,7 +9,7 @@
 #include "ops/random/fill.h"
 #include "tpi_ops.h"
 
-static tp_tensor *noise_room(tp_tensor *self, double p, int64_t keep) {
+static tp_tensor *empty_noise(tp_tensor *self, double p, int64_t keep) {
     if (!(p >= 0 && p <= 1))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'p': dropout probability has to be between 0 and 1, but got %g", p);
     tp_dtype dtype = tpi_dtype_to_real((tp_dtype)self->dtype); /* complex numbers go as a whole */
@@ -27,7 +27,7 @@ static tp_tensor *noise_room(tp_tensor *self, double p, int64_t keep) {
 
 /* 1 where an element stays, 0 where it goes; nothing is drawn when none stays. */
 tp_tensor *tpi_native_dropout_mask(tp_tensor *self, double p, int64_t keep, tp_generator *g) {
-    tp_tensor *mask = noise_room(self, p, keep);
+    tp_tensor *mask = empty_noise(self, p, keep);
     if (mask && (p == 1 ? tpi_fill_data(mask, tp_float(0)) : tpi_native_bernoulli_p(mask, 1 - p, g))) return mask;
     return tpi_release_then(mask, NULL);
 }

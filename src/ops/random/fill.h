@@ -1,5 +1,5 @@
-/* Filling tensors with random numbers in PyTorch's order: what the natives of ops/random/make.c, ops/random/sample.c
- * and dropout.c share. */
+/* Filling tensors with random numbers in PyTorch's order: what the natives of ops/random/creation.c,
+ * ops/random/sample.c and dropout.c share. */
 #ifndef TPI_RANDOM_FILL_H
 #define TPI_RANDOM_FILL_H
 #include "base/random.h"

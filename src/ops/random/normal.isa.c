@@ -21,7 +21,7 @@ static inline float log_unit(float x) {
 }
 
 /* sin and cos for t in [0, 2 pi]: t = q pi/2 + r with |r| <= pi/4, and the series of the two. */
-static inline void sin_cos_turn(float t, float *sine, float *cosine) {
+static inline void sin_cos(float t, float *sine, float *cosine) {
     int32_t q = (int32_t)(t * 0.636619772f + 0.5f);
     float r = (t - (float)q * 1.5703125f) - (float)q * 4.83826795e-4f,
           z = r * r; /* pi/2 in two parts, the first of few bits */
@@ -37,7 +37,7 @@ void TPI_ISA(tpi_normal_blocks)(int64_t n, float *v, float mean, float std) {
         float *first = v + at, *second = first + PAIRS;
         for (int j = 0; j < PAIRS; j++) {
             float radius = sqrtf(-2 * log_unit(1 - first[j])), sine, cosine;
-            sin_cos_turn(6.28318548f * second[j], &sine, &cosine);
+            sin_cos(6.28318548f * second[j], &sine, &cosine);
             first[j] = radius * cosine * std + mean;
             second[j] = radius * sine * std + mean;
         }

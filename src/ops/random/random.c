@@ -173,9 +173,9 @@ bool tpi_native_uniform(tp_tensor *t, double from, double to, tp_generator *g) {
  * Box-Muller over blocks of sixteen uniforms: the first eight with the last eight. */
 static void normal_block_double(double *v, double mean, double std) {
     for (int j = 0; j < NORMAL_BLOCK / 2; j++) {
-        double radius = sqrt(-2 * log(1 - v[j])), turn = 2 * M_PI * v[j + NORMAL_BLOCK / 2];
-        v[j] = radius * cos(turn) * std + mean;
-        v[j + NORMAL_BLOCK / 2] = radius * sin(turn) * std + mean;
+        double radius = sqrt(-2 * log(1 - v[j])), angle = 2 * M_PI * v[j + NORMAL_BLOCK / 2];
+        v[j] = radius * cos(angle) * std + mean;
+        v[j + NORMAL_BLOCK / 2] = radius * sin(angle) * std + mean;
     }
 }
 

@@ -1,5 +1,6 @@
 /* Random numbers on GPUs: fills from one distribution, new tensors, and what dropout multiplies with, from the device's
  * Philox stream. */
+#include "tensor/same_device.h"
 #include "ops/random/random_gpu.h"
 #include <taper/device.h>
 
@@ -12,9 +13,9 @@ enum {
     GEOMETRIC,
     BERNOULLI,
     INTEGERS
-}; /* as ops/random/random.gpu.h has them */
+}; /* as ops/random/random_gpu_kernel.h has them */
 
-static const tpi_gpu_site fill_site = {"random.gpu.h", "fill"};
+static const tpi_gpu_site fill_site = {"random_gpu_kernel.h", "fill"};
 
 /* The compute type that values of the kernel are cast to on their way into the dtype. */
 static int cast_of(tp_dtype d, bool integers) {
@@ -150,35 +151,35 @@ tpi_served tpi_gpu_random_to(tp_tensor *t, int64_t to, tp_generator *g) { return
 /* ---- New tensors ---- */
 static tp_tensor *when(bool filled, tp_tensor *t) { return filled ? t : tpi_release_then(t, NULL); }
 
-static tp_tensor *room(tp_ints size, tp_dtype dtype, tp_device device) {
+static tp_tensor *empty_of(tp_ints size, tp_dtype dtype, tp_device device) {
     for (int64_t i = 0; i < size.n; i++)
         if (size.v[i] < 0) return NULL;
     return tpi_empty(size, dtype, tpi_device_or_default(device));
 }
 
-static tp_tensor *room_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout layout) {
-    if (device.type && (device.type != tpi_device(self).type || device.index != tpi_device(self).index)) return NULL;
+static tp_tensor *empty_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout layout) {
+    if (device.type && !tpi_same_device(device, tpi_device(self))) return NULL;
     if (!dtype) dtype = (tp_dtype)self->dtype;
     return layout == TP_PRESERVE ? tpi_empty_like(self, dtype)
                                  : tpi_empty_layout(tpi_shape(self), dtype, tpi_device(self), layout);
 }
 
 tpi_served tpi_gpu_rand(tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device, tp_tensor **result) {
-    tp_tensor *t = room(size, tpi_dtype_or_default(dtype), device);
+    tp_tensor *t = empty_of(size, tpi_dtype_or_default(dtype), device);
     return tpi_serve(t ? when(tpi_gpu_uniform(t, 0, 1, g) == TPI_SERVED, t) : NULL, result);
 }
 tpi_served tpi_gpu_randn(tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device, tp_tensor **result) {
-    tp_tensor *t = room(size, tpi_dtype_or_default(dtype), device);
+    tp_tensor *t = empty_of(size, tpi_dtype_or_default(dtype), device);
     return tpi_serve(t ? when(tpi_gpu_normal(t, 0, 1, g) == TPI_SERVED, t) : NULL, result);
 }
 tpi_served tpi_gpu_normal_float_float(double mean, double std, tp_ints size, tp_generator *g, tp_dtype dtype,
                                       tp_device device, tp_tensor **result) {
-    tp_tensor *t = room(size, tpi_dtype_or_default(dtype), device);
+    tp_tensor *t = empty_of(size, tpi_dtype_or_default(dtype), device);
     return tpi_serve(t ? when(tpi_gpu_normal(t, mean, std, g) == TPI_SERVED, t) : NULL, result);
 }
 tpi_served tpi_gpu_randint_low(int64_t low, int64_t high, tp_ints size, tp_generator *g, tp_dtype dtype,
                                tp_device device, tp_tensor **result) {
-    tp_tensor *t = low < high ? room(size, dtype ? dtype : TP_INT64, device) : NULL;
+    tp_tensor *t = low < high ? empty_of(size, dtype ? dtype : TP_INT64, device) : NULL;
     return tpi_serve(t ? when(tpi_gpu_random_from(t, low, high, g) == TPI_SERVED, t) : NULL, result);
 }
 tpi_served tpi_gpu_randint(int64_t high, tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device,
@@ -187,18 +188,18 @@ tpi_served tpi_gpu_randint(int64_t high, tp_ints size, tp_generator *g, tp_dtype
 }
 tpi_served tpi_gpu_rand_like(tp_tensor *self, tp_generator *g, tp_dtype dtype, tp_device device, tp_layout layout,
                              tp_tensor **result) {
-    tp_tensor *t = room_like(self, dtype, device, layout);
+    tp_tensor *t = empty_like(self, dtype, device, layout);
     return tpi_serve(t ? when(tpi_gpu_uniform(t, 0, 1, g) == TPI_SERVED, t) : NULL, result);
 }
 tpi_served tpi_gpu_randn_like(tp_tensor *self, tp_generator *g, tp_dtype dtype, tp_device device, tp_layout layout,
                               tp_tensor **result) {
-    tp_tensor *t = room_like(self, dtype, device, layout);
+    tp_tensor *t = empty_like(self, dtype, device, layout);
     return tpi_serve(t ? when(tpi_gpu_normal(t, 0, 1, g) == TPI_SERVED, t) : NULL, result);
 }
 
 tpi_served tpi_gpu_randint_like_low(tp_tensor *self, int64_t low, int64_t high, tp_generator *g, tp_dtype dtype,
                                     tp_device device, tp_layout layout, tp_tensor **result) {
-    tp_tensor *t = low < high ? room_like(self, dtype, device, layout) : NULL;
+    tp_tensor *t = low < high ? empty_like(self, dtype, device, layout) : NULL;
     return tpi_serve(t ? when(tpi_gpu_random_from(t, low, high, g) == TPI_SERVED, t) : NULL, result);
 }
 tpi_served tpi_gpu_randint_like(tp_tensor *self, int64_t high, tp_generator *g, tp_dtype dtype, tp_device device,

@@ -40,6 +40,7 @@ static bool device_set_state(tp_generator *g, const tp_tensor *state) {
 
 /* ---- The CPU's ---- */
 tp_tensor *tp_generator_get_state(const tp_generator *generator) {
+    if (TPI_ENDED(generator, "a generator")) return NULL;
     if (is_device(generator)) return device_get_state(generator);
     tp_tensor *t = tpi_empty(TP_INTS(sizeof(saved_state)), TP_UINT8, (tp_device){TP_CPU, 0});
     if (!t) return NULL;
@@ -70,6 +71,7 @@ static bool sane(const saved_state *s) {
 }
 
 bool tp_generator_set_state(tp_generator *generator, const tp_tensor *state) {
+    if (TPI_ENDED(generator, "a generator") || TPI_ENDED(state, "a tensor")) return false;
     TPI_STOP_ON_ERROR(false);
     if (!state)
         return tpi_refuse(TP_ERR_VALUE, "argument 'state': expected a uint8 tensor of %zu bytes, got NULL",

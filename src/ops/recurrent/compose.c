@@ -3,7 +3,7 @@
  * A layer sees its steps one behind the other in rows: step t has sizes[t] of them, as in a packed sequence; a plain
  * batch has the same number in each. The input's share of the gates is one product for all steps; what depends on the
  * step before is one small product each. An LSTM over a plain batch is one operator after that (lstm_layer.c,
- * gpu/lstm.c). */
+ * lstm_gpu.c). */
 #include "ops/temporaries.h"
 #include "dispatch/fallback.h"
 #include "ops/native.h"
@@ -27,18 +27,18 @@ static void drop_state(state *s) {
     *s = (state){NULL, NULL};
 }
 
-static tp_tensor *add(tpi_temporaries *bag, tp_tensor *a, tp_tensor *b) {
-    return a && b ? tpi_put(bag, tpo_add(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1))) : NULL;
+static tp_tensor *add(tpi_temporaries *temps, tp_tensor *a, tp_tensor *b) {
+    return a && b ? tpi_put(temps, tpo_add(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1))) : NULL;
 }
-static tp_tensor *mul(tpi_temporaries *bag, tp_tensor *a, tp_tensor *b) {
-    return a && b ? tpi_put(bag, tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b))) : NULL;
+static tp_tensor *mul(tpi_temporaries *temps, tp_tensor *a, tp_tensor *b) {
+    return a && b ? tpi_put(temps, tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b))) : NULL;
 }
-static tp_tensor *sigmoid(tpi_temporaries *bag, tp_tensor *a) { return a ? tpi_put(bag, tpo_sigmoid(a)) : NULL; }
-static tp_tensor *tanh_of(tpi_temporaries *bag, tp_tensor *a) { return a ? tpi_put(bag, tpo_tanh(a)) : NULL; }
+static tp_tensor *sigmoid(tpi_temporaries *temps, tp_tensor *a) { return a ? tpi_put(temps, tpo_sigmoid(a)) : NULL; }
+static tp_tensor *tanh_of(tpi_temporaries *temps, tp_tensor *a) { return a ? tpi_put(temps, tpo_tanh(a)) : NULL; }
 /* The k-th of n equal parts of the last dim. */
-static tp_tensor *part(tpi_temporaries *bag, tp_tensor *a, int64_t k, int64_t n) {
+static tp_tensor *part(tpi_temporaries *temps, tp_tensor *a, int64_t k, int64_t n) {
     int64_t size = a ? a->shape[a->ndim - 1] / n : 0;
-    return a ? tpi_put(bag, tpo_narrow(a, -1, k * size, size)) : NULL;
+    return a ? tpi_put(temps, tpo_narrow(a, -1, k * size, size)) : NULL;
 }
 
 /* A layer's products on a GPU are in the precision that PyTorch's flags give cuDNN; a cell's are as others. */
@@ -47,40 +47,41 @@ static tp_tensor *product(const weights *w, tp_tensor *x, tp_tensor *weight, tp_
 }
 
 /* ---- One step: from the input's share of the gates and the state before ---- */
-static bool step_lstm(tpi_temporaries *bag, tp_tensor *gates, const state *before, const weights *w, state *out) {
-    tp_tensor *all = add(bag, gates, tpi_put(bag, product(w, before->h, w->w_hh, w->b_hh)));
-    tp_tensor *i = sigmoid(bag, part(bag, all, 0, 4)), *f = sigmoid(bag, part(bag, all, 1, 4));
-    tp_tensor *g = tanh_of(bag, part(bag, all, 2, 4)), *o = sigmoid(bag, part(bag, all, 3, 4));
-    tp_tensor *c = add(bag, mul(bag, f, before->c), mul(bag, i, g)), *h = mul(bag, o, tanh_of(bag, c));
-    if (h && w->w_hr) h = tpi_put(bag, product(w, h, w->w_hr, NULL));
+static bool step_lstm(tpi_temporaries *temps, tp_tensor *gates, const state *before, const weights *w, state *out) {
+    tp_tensor *all = add(temps, gates, tpi_put(temps, product(w, before->h, w->w_hh, w->b_hh)));
+    tp_tensor *i = sigmoid(temps, part(temps, all, 0, 4)), *f = sigmoid(temps, part(temps, all, 1, 4));
+    tp_tensor *g = tanh_of(temps, part(temps, all, 2, 4)), *o = sigmoid(temps, part(temps, all, 3, 4));
+    tp_tensor *c = add(temps, mul(temps, f, before->c), mul(temps, i, g)), *h = mul(temps, o, tanh_of(temps, c));
+    if (h && w->w_hr) h = tpi_put(temps, product(w, h, w->w_hr, NULL));
     if (h) *out = (state){tpi_retain(h), tpi_retain(c)};
     return h;
 }
 
-static bool step_gru(tpi_temporaries *bag, tp_tensor *gates, const state *before, const weights *w, state *out) {
-    tp_tensor *own = tpi_put(bag, product(w, before->h, w->w_hh, w->b_hh));
-    tp_tensor *r = sigmoid(bag, add(bag, part(bag, gates, 0, 3), part(bag, own, 0, 3))),
-              *z = sigmoid(bag, add(bag, part(bag, gates, 1, 3), part(bag, own, 1, 3)));
-    tp_tensor *n = tanh_of(bag, add(bag, part(bag, gates, 2, 3), mul(bag, r, part(bag, own, 2, 3))));
-    tp_tensor *apart = n ? tpi_put(bag, tpo_sub(tp_operand_tensor(before->h), tp_operand_tensor(n), tp_int(1))) : NULL,
-              *h = add(bag, n, mul(bag, z, apart));
+static bool step_gru(tpi_temporaries *temps, tp_tensor *gates, const state *before, const weights *w, state *out) {
+    tp_tensor *own = tpi_put(temps, product(w, before->h, w->w_hh, w->b_hh));
+    tp_tensor *r = sigmoid(temps, add(temps, part(temps, gates, 0, 3), part(temps, own, 0, 3))),
+              *z = sigmoid(temps, add(temps, part(temps, gates, 1, 3), part(temps, own, 1, 3)));
+    tp_tensor *n = tanh_of(temps, add(temps, part(temps, gates, 2, 3), mul(temps, r, part(temps, own, 2, 3))));
+    tp_tensor *apart =
+                  n ? tpi_put(temps, tpo_sub(tp_operand_tensor(before->h), tp_operand_tensor(n), tp_int(1))) : NULL,
+              *h = add(temps, n, mul(temps, z, apart));
     if (h) out->h = tpi_retain(h);
     return h;
 }
 
 static bool step(cell kind, tp_tensor *gates, const state *before, const weights *w, state *out) {
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     *out = (state){NULL, NULL};
     bool fine;
     if (kind == CELL_LSTM)
-        fine = step_lstm(&bag, gates, before, w, out);
+        fine = step_lstm(&temps, gates, before, w, out);
     else if (kind == CELL_GRU)
-        fine = step_gru(&bag, gates, before, w, out);
+        fine = step_gru(&temps, gates, before, w, out);
     else {
-        tp_tensor *all = add(&bag, gates, tpi_put(&bag, product(w, before->h, w->w_hh, w->b_hh)));
+        tp_tensor *all = add(&temps, gates, tpi_put(&temps, product(w, before->h, w->w_hh, w->b_hh)));
         fine = all && (out->h = kind == CELL_TANH ? tpo_tanh(all) : tpo_relu(all));
     }
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     return fine;
 }
 
@@ -145,12 +146,12 @@ static bool in_one_go(cell kind, const tp_tensor *input, sequence q, const state
 
 static tp_tensor *run_in_one_go(tp_tensor *input, sequence q, const state *start, const weights *w, bool reverse,
                                 state *last) {
-    tpi_temporaries bag = {0};
-    tp_tensor *bias = w->b_ih ? add(&bag, w->b_ih, w->b_hh) : NULL,
-              *gates = bias || !w->b_ih ? tpi_put(&bag, product(w, input, w->w_ih, bias)) : NULL;
+    tpi_temporaries temps = {0};
+    tp_tensor *bias = w->b_ih ? add(&temps, w->b_ih, w->b_hh) : NULL,
+              *gates = bias || !w->b_ih ? tpi_put(&temps, product(w, input, w->w_ih, bias)) : NULL;
     tp_tensor *out[5] = {NULL};
     bool fine = gates && tpo_lstm_layer(gates, start->h, start->c, w->w_hh, q.steps, reverse, out);
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     if (!fine) return NULL;
     tpi_release(out[3]);
     tpi_release(out[4]);
@@ -295,22 +296,22 @@ static bool run_batch(network n, tp_tensor *input, bool batch_first, tp_tensor *
     if (input->ndim != 3)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': expected 3 dimensions, got shape %s",
                           tpi_shape_text(tpi_shape(input)));
-    tpi_temporaries bag = {0};
-    tp_tensor *x = batch_first ? tpi_put(&bag, tpo_transpose(input, 0, 1)) : input;
+    tpi_temporaries temps = {0};
+    tp_tensor *x = batch_first ? tpi_put(&temps, tpo_transpose(input, 0, 1)) : input;
     if (!x) return false;
     int64_t steps = x->shape[0], batch = x->shape[1];
     if (steps < 1) {
-        tpi_release_temporaries(&bag, NULL);
+        tpi_release_temporaries(&temps, NULL);
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': Expected sequence length to be larger than 0 in RNN");
     }
-    tp_tensor *rows = tpi_put(&bag, tpo_reshape(x, TP_INTS(steps * batch, x->shape[2])));
+    tp_tensor *rows = tpi_put(&temps, tpo_reshape(x, TP_INTS(steps * batch, x->shape[2])));
     int64_t *sizes = rows ? tpi_malloc(sizeof *sizes * (size_t)steps) : NULL;
     for (int64_t t = 0; sizes && t < steps; t++) sizes[t] = batch;
     bool fine = sizes && run_network(&n, rows, (sequence){steps, sizes}, out);
     if (sizes) tpi_mfree(sizes);
     if (fine) out[0] = tpi_release_then(out[0], tpo_reshape(out[0], TP_INTS(steps, batch, out[0]->shape[1])));
     if (fine && batch_first && out[0]) out[0] = tpi_release_then(out[0], tpo_transpose(out[0], 0, 1));
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     if (!fine || out[0]) return fine;
     for (int i = 1; i < (n.kind == CELL_LSTM ? 3 : 2); i++) {
         tpi_release(out[i]);

@@ -29,18 +29,18 @@ static tp_tensor *add(tp_tensor *a, tp_tensor *b) {
 }
 static tp_tensor *mul(tp_tensor *a, tp_tensor *b) { return tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b)); }
 /* 1 - a a, and a (1 - a): derivatives of tanh and of the sigmoid, of their values. */
-static tp_tensor *one_less(tpi_temporaries *bag, tp_tensor *a) {
-    tp_tensor *square = tpi_put(bag, mul(a, a));
-    return square ? tpi_put(bag, tpo_rsub(square, tp_operand_double(1), tp_int(1))) : NULL;
+static tp_tensor *one_less(tpi_temporaries *temps, tp_tensor *a) {
+    tp_tensor *square = tpi_put(temps, mul(a, a));
+    return square ? tpi_put(temps, tpo_rsub(square, tp_operand_double(1), tp_int(1))) : NULL;
 }
-static tp_tensor *apart(tpi_temporaries *bag, tp_tensor *a) {
-    tp_tensor *rest = tpi_put(bag, tpo_rsub(a, tp_operand_double(1), tp_int(1)));
-    return rest ? tpi_put(bag, mul(a, rest)) : NULL;
+static tp_tensor *apart(tpi_temporaries *temps, tp_tensor *a) {
+    tp_tensor *rest = tpi_put(temps, tpo_rsub(a, tp_operand_double(1), tp_int(1)));
+    return rest ? tpi_put(temps, mul(a, rest)) : NULL;
 }
 static tp_tensor *product(tp_tensor *a, tp_tensor *b) { return a && b ? mul(a, b) : NULL; }
-static tp_tensor *part(tpi_temporaries *bag, tp_tensor *all, int64_t k) {
+static tp_tensor *part(tpi_temporaries *temps, tp_tensor *all, int64_t k) {
     int64_t width = all ? all->shape[1] / 4 : 0;
-    return all ? tpi_put(bag, tpo_narrow(all, 1, k * width, width)) : NULL;
+    return all ? tpi_put(temps, tpo_narrow(all, 1, k * width, width)) : NULL;
 }
 static tp_tensor *rows_at(const layer *l, tp_tensor *t, int64_t s) {
     int64_t rows = l->h0->shape[0], at = l->reverse ? l->steps - 1 - s : s;
@@ -50,45 +50,47 @@ static tp_tensor *rows_at(const layer *l, tp_tensor *t, int64_t s) {
 static tp_tensor *joined(tp_tensor *a, tp_tensor *b) { return a && b ? add(a, b) : tpi_retain(a ? a : b); }
 
 static bool step_again(layer *l, int64_t s) {
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     moment *m = l->at + s;
-    tp_tensor *h = s ? m[-1].h : l->h0, *c = s ? m[-1].c : l->c0, *share = tpi_put(&bag, rows_at(l, l->gates, s));
-    tp_tensor *own = tpi_put(&bag, tpo_rnn_linear(h, l->w_hh, NULL)),
-              *all = share && own ? tpi_put(&bag, add(share, own)) : NULL;
-    tp_tensor *i = part(&bag, all, 0), *f = part(&bag, all, 1), *g = part(&bag, all, 2), *o = part(&bag, all, 3);
+    tp_tensor *h = s ? m[-1].h : l->h0, *c = s ? m[-1].c : l->c0, *share = tpi_put(&temps, rows_at(l, l->gates, s));
+    tp_tensor *own = tpi_put(&temps, tpo_rnn_linear(h, l->w_hh, NULL)),
+              *all = share && own ? tpi_put(&temps, add(share, own)) : NULL;
+    tp_tensor *i = part(&temps, all, 0), *f = part(&temps, all, 1), *g = part(&temps, all, 2),
+              *o = part(&temps, all, 3);
     if (i && f && g && o) {
         m->i = tpo_sigmoid(i);
         m->f = tpo_sigmoid(f);
         m->g = tpo_tanh(g);
         m->o = tpo_sigmoid(o);
     }
-    tp_tensor *kept = m->f ? tpi_put(&bag, mul(m->f, c)) : NULL,
-              *new = m->i && m->g ? tpi_put(&bag, mul(m->i, m->g)) : NULL;
+    tp_tensor *kept = m->f ? tpi_put(&temps, mul(m->f, c)) : NULL,
+              *new = m->i && m->g ? tpi_put(&temps, mul(m->i, m->g)) : NULL;
     m->c = kept && new ? add(kept, new) : NULL;
     m->t = m->c ? tpo_tanh(m->c) : NULL;
     m->h = m->t && m->o ? mul(m->o, m->t) : NULL;
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     return m->h;
 }
 
 /* The gradient of the gates of step s (owned); what is carried moves on to the step before. */
 static tp_tensor *step_back(const layer *l, int64_t s, carried *k) {
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     const moment *m = l->at + s;
     tp_tensor *h = s ? m[-1].h : l->h0, *c = s ? m[-1].c : l->c0;
-#define PUT(x)    tpi_put(&bag, (x))
+#define PUT(x)    tpi_put(&temps, (x))
 #define MUL(a, b) PUT(product(a, b))
     tp_tensor *above = l->grad ? PUT(rows_at(l, l->grad, s)) : NULL, *dh = PUT(joined(above, k->dh));
-    tp_tensor *dt = MUL(MUL(dh, m->o), one_less(&bag, m->t)), *dc = dt ? PUT(joined(dt, k->dc)) : NULL;
-    tp_tensor *di = MUL(MUL(dc, m->g), apart(&bag, m->i)), *df = MUL(MUL(dc, c), apart(&bag, m->f));
-    tp_tensor *dg = MUL(MUL(dc, m->i), one_less(&bag, m->g)), *ddo = MUL(MUL(dh, m->t), apart(&bag, m->o));
+    tp_tensor *dt = MUL(MUL(dh, m->o), one_less(&temps, m->t)), *dc = dt ? PUT(joined(dt, k->dc)) : NULL;
+    tp_tensor *di = MUL(MUL(dc, m->g), apart(&temps, m->i)), *df = MUL(MUL(dc, c), apart(&temps, m->f));
+    tp_tensor *dg = MUL(MUL(dc, m->i), one_less(&temps, m->g)), *ddo = MUL(MUL(dh, m->t), apart(&temps, m->o));
     tp_tensor *all = di && df && dg && ddo ? tpo_cat(TP_LIST(di, df, dg, ddo), 1) : NULL;
-    tp_tensor *turned = all ? PUT(tpo_transpose(all, 0, 1)) : NULL, *dw = turned ? PUT(tpo_mm(turned, h)) : NULL;
+    tp_tensor *transposed = all ? PUT(tpo_transpose(all, 0, 1)) : NULL,
+              *dw = transposed ? PUT(tpo_mm(transposed, h)) : NULL;
     carried next = {dw ? tpo_mm(all, l->w_hh) : NULL, dw ? MUL(dc, m->f) : NULL, dw ? joined(dw, k->dw) : NULL};
     tpi_retain(next.dc);
 #undef MUL
 #undef PUT
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     tpi_release(k->dh);
     tpi_release(k->dc);
     tpi_release(k->dw);

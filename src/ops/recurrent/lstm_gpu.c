@@ -3,7 +3,7 @@
 #include "ops/native_gpu.h"
 #include "ops/matmul/matmul_gpu.h"
 
-static const tpi_gpu_site step_site = {"lstm.gpu.h", "step"}, back_site = {"lstm.gpu.h", "back"};
+static const tpi_gpu_site step_site = {"lstm_gpu_kernel.h", "step"}, back_site = {"lstm_gpu_kernel.h", "back"};
 
 typedef struct layer {
     tp_device device;

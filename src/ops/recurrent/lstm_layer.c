@@ -108,9 +108,14 @@ static void backward_task(int64_t task, void *context) {
     }
 }
 
-static layer layer_of(const tp_tensor *gates, const tp_tensor *h0, const tp_tensor *w_hh, int64_t steps, bool reverse) {
-    layer l = {.dtype = (tp_dtype)gates->dtype,
-               .item = (int64_t)tpi_itemsize(gates),
+static layer layer_of(const tp_tensor *acts, const tp_tensor *cells, const tp_tensor *h0, const tp_tensor *c0,
+                      const tp_tensor *w_hh, int64_t steps, bool reverse) {
+    layer l = {.dtype = (tp_dtype)acts->dtype,
+               .item = (int64_t)tpi_itemsize(acts),
+               .acts = acts->data,
+               .cells = cells->data,
+               .h0 = h0->data,
+               .c0 = c0->data,
                .steps = steps,
                .batch = h0->shape[0],
                .width = h0->shape[1],
@@ -163,11 +168,7 @@ bool tpi_native_lstm_layer(tp_tensor *gates, tp_tensor *h0, tp_tensor *c0, tp_te
               *last_c = NULL;
     bool fine = h && c && w && o && cells && acts && tpi_copy_data(acts, gates);
     if (fine) {
-        layer l = layer_of(gates, h0, w, steps, reverse);
-        l.h0 = h->data;
-        l.c0 = c->data;
-        l.acts = acts->data;
-        l.cells = cells->data;
+        layer l = layer_of(acts, cells, h, c, w, steps, reverse);
         l.out = o->data;
         fine = pack_weight(&l, true);
         if (fine) {
@@ -226,11 +227,7 @@ bool tpi_native_lstm_layer_back(tp_tensor *grad_output, tp_tensor *grad_h, tp_te
     tp_tensor *o = tpi_contiguous_data(output), *a = tpi_contiguous_data(acts), *k = tpi_contiguous_data(cells);
     bool fine = h && c && w && g && dgates && dh && dc && dw && o && a && k;
     if (fine) {
-        layer l = layer_of(acts, h0, w, steps, reverse);
-        l.h0 = h->data;
-        l.c0 = c->data;
-        l.acts = a->data;
-        l.cells = k->data;
+        layer l = layer_of(a, k, h, c, w, steps, reverse);
         l.grad = g->data;
         l.dgates = dgates->data;
         l.dh = dh->data;

@@ -40,16 +40,16 @@ tp_tensor *tpi_compose_value_selecting_backward(tp_tensor *grad, int64_t dim, tp
 
 /* The running products along d of what stands before each element, and what they are the products of: ones, then self
  * without its last elements. */
-static tp_tensor *products_before(tpi_temporaries *bag, tp_tensor *self, int d, tp_tensor **lead) {
+static tp_tensor *products_before(tpi_temporaries *temps, tp_tensor *self, int d, tp_tensor **lead) {
     if (!self) return *lead = NULL;
     tp_tensor *one = tpi_put(
-        bag, tpo_ones_like(tpi_put(bag, tpo_narrow(self, d, 0, 1)), TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
-    *lead = joined(bag, one, tpi_put(bag, tpo_narrow(self, d, 0, self->shape[d] - 1)), d);
-    return tpi_put(bag, tpo_cumprod(*lead, d, TP_NO_DTYPE));
+        temps, tpo_ones_like(tpi_put(temps, tpo_narrow(self, d, 0, 1)), TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
+    *lead = joined(temps, one, tpi_put(temps, tpo_narrow(self, d, 0, self->shape[d] - 1)), d);
+    return tpi_put(temps, tpo_cumprod(*lead, d, TP_NO_DTYPE));
 }
 
-static tp_tensor *flipped(tpi_temporaries *bag, tp_tensor *t, int d) {
-    return tpi_put(bag, tpo_flip(t, tp_ints_view((const int64_t[]){d}, 1)));
+static tp_tensor *flipped(tpi_temporaries *temps, tp_tensor *t, int d) {
+    return tpi_put(temps, tpo_flip(t, tp_ints_view((const int64_t[]){d}, 1)));
 }
 
 /* The product of the others: on GPUs what stands before times what stands after. No division, so zeros are no trouble.
@@ -58,39 +58,39 @@ tp_tensor *tpi_compose_prod_dim_backward(tp_tensor *grad, tp_tensor *self, int64
     int d = tpi_wrap_dim(dim, self->ndim);
     if (d < 0) return NULL;
     if (self->ndim == 0 || self->numel == 0) return tpi_retain(grad);
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     tp_tensor *others, *lead;
     if (tpi_device(self).type == TP_CPU) {
-        others = tpi_put(&bag, tpo_prod_of_others(self, d));
+        others = tpi_put(&temps, tpo_prod_of_others(self, d));
     } else {
-        tp_tensor *before = products_before(&bag, self, d, &lead),
-                  *after = flipped(&bag, products_before(&bag, flipped(&bag, self, d), d, &lead), d);
-        others = times(&bag, before, after);
+        tp_tensor *before = products_before(&temps, self, d, &lead),
+                  *after = flipped(&temps, products_before(&temps, flipped(&temps, self, d), d, &lead), d);
+        others = times(&temps, before, after);
     }
-    return tpi_release_temporaries(&bag, tpi_retain(times(&bag, grad, tpi_put(&bag, tpo_conj_physical(others)))));
+    return tpi_release_temporaries(&temps, tpi_retain(times(&temps, grad, tpi_put(&temps, tpo_conj_physical(others)))));
 }
 
 /* What reaches an element, but the last along d, by the products of what stands before those that follow it. */
-static tp_tensor *grad_before(tpi_temporaries *bag, tp_tensor *grad, tp_tensor *lead, int d) {
-    tp_tensor *all = tpi_put(bag, tpo_cumprod_backward(grad, lead, d));
+static tp_tensor *grad_before(tpi_temporaries *temps, tp_tensor *grad, tp_tensor *lead, int d) {
+    tp_tensor *all = tpi_put(temps, tpo_cumprod_backward(grad, lead, d));
     if (!all) return NULL;
-    tp_tensor *first = tpi_put(bag, tpo_narrow(all, d, 0, 1)),
-              *none = tpi_put(bag, tpo_zeros_like(first, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
-    return joined(bag, tpi_put(bag, tpo_narrow(all, d, 1, all->shape[d] - 1)), none, d);
+    tp_tensor *first = tpi_put(temps, tpo_narrow(all, d, 0, 1)),
+              *none = tpi_put(temps, tpo_zeros_like(first, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
+    return joined(temps, tpi_put(temps, tpo_narrow(all, d, 1, all->shape[d] - 1)), none, d);
 }
 
 tp_tensor *tpi_compose_prod_of_others_backward(tp_tensor *grad, tp_tensor *self, int64_t dim) {
     int d = tpi_wrap_dim(dim, self->ndim);
     if (d < 0) return NULL;
     if (self->ndim == 0 || self->numel == 0) return tpo_zeros_like(self, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE);
-    tpi_temporaries bag = {0};
-    tp_tensor *lead, *tail, *reverse = flipped(&bag, self, d);
-    tp_tensor *before = products_before(&bag, self, d, &lead), *after = products_before(&bag, reverse, d, &tail);
-    tp_tensor *to_before = times(&bag, grad, tpi_put(&bag, tpo_conj_physical(flipped(&bag, after, d))));
-    tp_tensor *to_after = times(&bag, grad, tpi_put(&bag, tpo_conj_physical(before)));
-    tp_tensor *left = grad_before(&bag, to_before, lead, d),
-              *right = flipped(&bag, grad_before(&bag, flipped(&bag, to_after, d), tail, d), d);
-    return tpi_release_temporaries(&bag, tpi_retain(plus(&bag, left, right)));
+    tpi_temporaries temps = {0};
+    tp_tensor *lead, *tail, *reverse = flipped(&temps, self, d);
+    tp_tensor *before = products_before(&temps, self, d, &lead), *after = products_before(&temps, reverse, d, &tail);
+    tp_tensor *to_before = times(&temps, grad, tpi_put(&temps, tpo_conj_physical(flipped(&temps, after, d))));
+    tp_tensor *to_after = times(&temps, grad, tpi_put(&temps, tpo_conj_physical(before)));
+    tp_tensor *left = grad_before(&temps, to_before, lead, d),
+              *right = flipped(&temps, grad_before(&temps, flipped(&temps, to_after, d), tail, d), d);
+    return tpi_release_temporaries(&temps, tpi_retain(plus(&temps, left, right)));
 }
 
 /* The forerunner of each element along dim, zero for the first; in reverse order, the follower. */
@@ -99,13 +99,13 @@ tp_tensor *tpi_compose_recurrence_before(tp_tensor *self, int64_t dim, bool reve
     if (d < 0) return NULL;
     if (self->ndim == 0 || self->shape[d] == 0)
         return tpo_zeros_like(self, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE);
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     int64_t n = self->shape[d];
-    tp_tensor *zero = tpi_put(
-        &bag, tpo_zeros_like(tpi_put(&bag, tpo_narrow(self, d, 0, 1)), TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
-    tp_tensor *rest = tpi_put(&bag, tpo_narrow(self, d, reverse, n - 1));
-    return tpi_release_temporaries(&bag,
-                                   tpi_retain(reverse ? joined(&bag, rest, zero, d) : joined(&bag, zero, rest, d)));
+    tp_tensor *zero = tpi_put(&temps, tpo_zeros_like(tpi_put(&temps, tpo_narrow(self, d, 0, 1)), TP_NO_DTYPE,
+                                                     (tp_device){0, 0}, TP_PRESERVE));
+    tp_tensor *rest = tpi_put(&temps, tpo_narrow(self, d, reverse, n - 1));
+    return tpi_release_temporaries(&temps,
+                                   tpi_retain(reverse ? joined(&temps, rest, zero, d) : joined(&temps, zero, rest, d)));
 }
 
 /* d out[j] / d x[k] for j >= k is the product of x[0..j] without x[k]. So the gradient at k is the product of what
@@ -115,12 +115,12 @@ tp_tensor *tpi_compose_cumprod_backward(tp_tensor *grad, tp_tensor *self, int64_
     int d = tpi_wrap_dim(dim, self->ndim);
     if (d < 0) return NULL;
     if (self->ndim == 0 || self->numel == 0) return tpi_retain(grad);
-    tpi_temporaries bag = {0};
-    tp_tensor *x = tpi_put(&bag, tpo_conj_physical(self));
-    tp_tensor *after = tpi_put(&bag, tpo_recurrence_next(x, d, false));
-    tp_tensor *tail = tpi_put(&bag, tpo_linear_recurrence(after, grad, d, true));
-    tp_tensor *lead, *before = products_before(&bag, x, d, &lead);
-    return tpi_release_temporaries(&bag, tpi_retain(times(&bag, before, tail)));
+    tpi_temporaries temps = {0};
+    tp_tensor *x = tpi_put(&temps, tpo_conj_physical(self));
+    tp_tensor *after = tpi_put(&temps, tpo_recurrence_next(x, d, false));
+    tp_tensor *tail = tpi_put(&temps, tpo_linear_recurrence(after, grad, d, true));
+    tp_tensor *lead, *before = products_before(&temps, x, d, &lead);
+    return tpi_release_temporaries(&temps, tpi_retain(times(&temps, before, tail)));
 }
 
 /* d result[j] / d x[k] for j >= k is exp(x[k] - result[j]). With s[k] = grad[k] + exp(result[k] - result[k+1]) *
@@ -130,18 +130,18 @@ tp_tensor *tpi_compose_logcumsumexp_backward(tp_tensor *grad, tp_tensor *self, t
     int d = tpi_wrap_dim(dim, self->ndim);
     if (d < 0) return NULL;
     if (self->ndim == 0 || self->numel == 0) return tpi_retain(grad);
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     int64_t n = self->shape[d];
     tp_tensor *none =
-        tpi_put(&bag, tpo_isneginf(tp_dtype_is_complex(self->dtype) ? tpi_put(&bag, tpo_real(result)) : result));
-    tp_tensor *follower =
-        joined(&bag, tpi_put(&bag, tpo_narrow(result, d, 1, n - 1)), tpi_put(&bag, tpo_narrow(result, d, n - 1, 1)), d);
-    tp_tensor *shrink = tpi_put(&bag, tpo_masked_fill(minus(&bag, result, follower), none, tp_float(-INFINITY)));
-    tp_tensor *share = tpi_put(&bag, tpo_masked_fill(minus(&bag, self, result), none, tp_float(-INFINITY)));
-    tp_tensor *decay = tpi_put(&bag, tpo_conj_physical(tpi_put(&bag, tpo_exp(shrink))));
-    tp_tensor *sum = tpi_put(&bag, tpo_linear_recurrence(decay, grad, d, true));
+        tpi_put(&temps, tpo_isneginf(tp_dtype_is_complex(self->dtype) ? tpi_put(&temps, tpo_real(result)) : result));
+    tp_tensor *follower = joined(&temps, tpi_put(&temps, tpo_narrow(result, d, 1, n - 1)),
+                                 tpi_put(&temps, tpo_narrow(result, d, n - 1, 1)), d);
+    tp_tensor *shrink = tpi_put(&temps, tpo_masked_fill(minus(&temps, result, follower), none, tp_float(-INFINITY)));
+    tp_tensor *share = tpi_put(&temps, tpo_masked_fill(minus(&temps, self, result), none, tp_float(-INFINITY)));
+    tp_tensor *decay = tpi_put(&temps, tpo_conj_physical(tpi_put(&temps, tpo_exp(shrink))));
+    tp_tensor *sum = tpi_put(&temps, tpo_linear_recurrence(decay, grad, d, true));
     return tpi_release_temporaries(
-        &bag, tpi_retain(times(&bag, sum, tpi_put(&bag, tpo_conj_physical(tpi_put(&bag, tpo_exp(share)))))));
+        &temps, tpi_retain(times(&temps, sum, tpi_put(&temps, tpo_conj_physical(tpi_put(&temps, tpo_exp(share)))))));
 }
 
 /* Over all elements, nothing left to divide by makes the derivative infinite, and NaN where an element is the mean. */
@@ -151,17 +151,17 @@ tp_tensor *tpi_compose_var_backward(tp_tensor *grad, tp_tensor *self, tp_ints di
     double count = 1, less = correction.kind == TP_SCALAR_NONE ? 1 : tp_scalar_to_double(correction);
     for (int i = 0; i < self->ndim; i++)
         if (reduced[i]) count *= (double)self->shape[i];
-    tpi_temporaries bag = {0};
-    tp_tensor *off = minus(&bag, self, tpi_put(&bag, tpo_mean(self, dim, true, TP_NO_DTYPE)));
-    tp_tensor *wide = tpi_put(&bag, tpo_unreduce(grad, tpi_shape(self), dim, keepdim));
+    tpi_temporaries temps = {0};
+    tp_tensor *off = minus(&temps, self, tpi_put(&temps, tpo_mean(self, dim, true, TP_NO_DTYPE)));
+    tp_tensor *wide = tpi_put(&temps, tpo_unreduce(grad, tpi_shape(self), dim, keepdim));
     bool all = !dim.v || dim.n == 0;
     if (all && count <= less) {
-        tp_tensor *still = tpi_put(&bag, tpo_eq(off, TP_OPERAND(0)));
-        tp_tensor *slope = tpi_put(&bag, tpo_where(still, TP_OPERAND((double)NAN), TP_OPERAND((double)INFINITY)));
-        return tpi_release_temporaries(&bag, tpi_retain(times(&bag, wide, slope)));
+        tp_tensor *still = tpi_put(&temps, tpo_eq(off, TP_OPERAND(0)));
+        tp_tensor *slope = tpi_put(&temps, tpo_where(still, TP_OPERAND((double)NAN), TP_OPERAND((double)INFINITY)));
+        return tpi_release_temporaries(&temps, tpi_retain(times(&temps, wide, slope)));
     }
-    tp_tensor *scaled = tpi_put(&bag, tpo_mul(TP_OPERAND(wide), TP_OPERAND(2.0 / (count - less))));
-    return tpi_release_temporaries(&bag, tpi_retain(times(&bag, scaled, off)));
+    tp_tensor *scaled = tpi_put(&temps, tpo_mul(TP_OPERAND(wide), TP_OPERAND(2.0 / (count - less))));
+    return tpi_release_temporaries(&temps, tpi_retain(times(&temps, scaled, off)));
 }
 
 /* ---- Norms ---- */
@@ -190,11 +190,11 @@ tp_tensor *tpi_compose_renorm(tp_tensor *self, tp_scalar p, int64_t dim, tp_scal
     int64_t others[TP_MAX_DIMS], n = 0;
     for (int i = 0; i < self->ndim; i++)
         if (i != d) others[n++] = i;
-    tpi_temporaries bag = {0};
-    tp_tensor *size = tpi_put(&bag, tpo_linalg_vector_norm(self, p, tp_ints_view(others, n), true, TP_NO_DTYPE));
-    tp_tensor *room = tpi_put(&bag, tpo_add(TP_OPERAND(size), TP_OPERAND(1e-7), tp_int(1)));
-    tp_tensor *scale = tpi_put(&bag, tpo_div(TP_OPERAND(most), TP_OPERAND(room)));
-    tp_tensor *large = tpi_put(&bag, tpo_gt(size, TP_OPERAND(most)));
-    tp_tensor *factor = tpi_put(&bag, tpo_where(large, TP_OPERAND(scale), TP_OPERAND(1.0)));
-    return tpi_release_temporaries(&bag, tpi_retain(times(&bag, self, factor)));
+    tpi_temporaries temps = {0};
+    tp_tensor *size = tpi_put(&temps, tpo_linalg_vector_norm(self, p, tp_ints_view(others, n), true, TP_NO_DTYPE));
+    tp_tensor *divisor = tpi_put(&temps, tpo_add(TP_OPERAND(size), TP_OPERAND(1e-7), tp_int(1)));
+    tp_tensor *scale = tpi_put(&temps, tpo_div(TP_OPERAND(most), TP_OPERAND(divisor)));
+    tp_tensor *large = tpi_put(&temps, tpo_gt(size, TP_OPERAND(most)));
+    tp_tensor *factor = tpi_put(&temps, tpo_where(large, TP_OPERAND(scale), TP_OPERAND(1.0)));
+    return tpi_release_temporaries(&temps, tpi_retain(times(&temps, self, factor)));
 }

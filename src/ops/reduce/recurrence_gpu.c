@@ -4,7 +4,8 @@
 
 enum { FEW = 64, LONG = 4096, SIDE = 32, TILE_THREADS = 256 };
 
-static const tpi_gpu_site by_rows = {"recurrence.gpu.h", "recurrence"}, by_tiles = {"recurrence.gpu.h", "tiles"};
+static const tpi_gpu_site by_rows = {"recurrence_gpu_kernel.h", "recurrence"},
+                          by_tiles = {"recurrence_gpu_kernel.h", "tiles"};
 
 static tp_tensor *run(const tp_tensor *decay, const tp_tensor *input, int64_t rows, int64_t n, int64_t inner,
                       bool reverse) {

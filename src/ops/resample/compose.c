@@ -114,9 +114,9 @@ tp_tensor *tpi_compose_interpolate(tp_tensor *input, tp_ints size, tp_floats sca
                          : tpo_adaptive_avg_pool3d)(input, sizes);
     const resampling *how = resampling_of(mode, n);
     if (!how) return NULL;
-    bool placed = !size.v && recompute != 1;
+    bool by_factor = !size.v && recompute != 1;
     tp_tensor *result = tpo_resample(input, sizes, how->method, align_corners == 1, antialias,
-                                     placed ? (tp_floats){each, n} : tp_no_floats());
+                                     by_factor ? (tp_floats){each, n} : tp_no_floats());
     if (result) tpi_node_rename(result, input, antialias ? how->antialiased : how->nodes[n - 1]);
     return result;
 }
@@ -161,11 +161,11 @@ tp_tensor *tpi_compose_affine_grid(tp_tensor *theta, tp_ints size, bool align_co
     int64_t shape[5] = {size.v[0]};
     for (int i = 0; i < n; i++) shape[1 + i] = size.v[2 + i];
     shape[1 + n] = n;
-    tpi_temporaries bag = {0};
-    tp_tensor *base = tpi_put(&bag, tpo_base_grid(size, align_corners, (tp_dtype)theta->dtype, tpi_device(theta))),
-              *turned = tpi_put(&bag, tpo_transpose(theta, 1, 2));
-    tp_tensor *places = tpi_put(&bag, base && turned ? tpo_matmul(base, turned) : NULL);
-    return tpi_release_temporaries(&bag, places ? tpo_reshape(places, tp_ints_view(shape, n + 2)) : NULL);
+    tpi_temporaries temps = {0};
+    tp_tensor *base = tpi_put(&temps, tpo_base_grid(size, align_corners, (tp_dtype)theta->dtype, tpi_device(theta))),
+              *transposed = tpi_put(&temps, tpo_transpose(theta, 1, 2));
+    tp_tensor *points = tpi_put(&temps, base && transposed ? tpo_matmul(base, transposed) : NULL);
+    return tpi_release_temporaries(&temps, points ? tpo_reshape(points, tp_ints_view(shape, n + 2)) : NULL);
 }
 
 /* ---- Channels and pixels: (..., C r r, H, W) and (..., C, H r, W r) ---- */
@@ -183,12 +183,12 @@ static tp_tensor *rearrange(tp_tensor *self, int lead, const int64_t *middle, co
         shape[lead + i] = middle[i];
         dims[lead + i] = lead + order[i];
     }
-    tpi_temporaries bag = {0};
-    tp_tensor *wide = tpi_put(&bag, tpo_reshape(self, tp_ints_view(shape, lead + n)));
-    tp_tensor *turned = tpi_put(&bag, wide ? tpo_permute(wide, tp_ints_view(dims, lead + n)) : NULL);
+    tpi_temporaries temps = {0};
+    tp_tensor *wide = tpi_put(&temps, tpo_reshape(self, tp_ints_view(shape, lead + n)));
+    tp_tensor *permuted = tpi_put(&temps, wide ? tpo_permute(wide, tp_ints_view(dims, lead + n)) : NULL);
     for (int i = 0; i < last_n; i++) shape[lead + i] = last[i];
-    tp_tensor *out = tpi_put(&bag, turned ? tpo_reshape(turned, tp_ints_view(shape, lead + last_n)) : NULL);
-    return tpi_release_temporaries(&bag, out ? tpo_contiguous(out, tpi_suggested_layout(self)) : NULL);
+    tp_tensor *out = tpi_put(&temps, permuted ? tpo_reshape(permuted, tp_ints_view(shape, lead + last_n)) : NULL);
+    return tpi_release_temporaries(&temps, out ? tpo_contiguous(out, tpi_suggested_layout(self)) : NULL);
 }
 
 tp_tensor *tpi_compose_pixel_shuffle(tp_tensor *self, int64_t r) {

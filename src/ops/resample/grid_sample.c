@@ -1,9 +1,8 @@
 /* grid_sample over two or three spatial dims: values of the input at places the grid names, and the gradients of both.
- * A place in
- * [-1, 1] is mapped to pixels, brought back inside by the padding mode, and read by the nearest, the linear or the
- * cubic neighbours. Backward, one task per image: its input gradient is summed by nobody else. */
+ * A place in [-1, 1] is mapped to pixels, brought back inside by the padding mode, and read by the nearest, the linear
+ * or the cubic neighbours. Backward, one task per image: its input gradient is summed by nobody else. */
 #include <math.h>
-#include "ops/resample/grid_places.h"
+#include "ops/resample/bilinear_grid.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "ops/compute_dtype.h"
@@ -90,8 +89,8 @@ static int neighbours(const job *j, double at, int64_t n, tap *t) {
     if (j->mode == CUBIC) { /* padding is applied to each neighbour, not to the place */
         double low = floor(pixel);
         for (int i = 0; i < 4; i++) {
-            double by, none = 1, place = low - 1 + i, weight = cubic_weight(pixel - place, &by);
-            int64_t index = index_of(inside(j, place, n, &none));
+            double by, none = 1, position = low - 1 + i, weight = cubic_weight(pixel - position, &by);
+            int64_t index = index_of(inside(j, position, n, &none));
             t[i] = (tap){index < 0 || index >= n ? -1 : index, weight, by * slope};
         }
         return 4;
@@ -118,11 +117,11 @@ typedef struct spot {
     double weight[MOST], slope[MOST][3];
 } spot;
 
-static void find(const job *j, int64_t place, spot *s) {
+static void find(const job *j, int64_t position, spot *s) {
     tap t[3][4] = {{{0, 1, 0}}, {{0, 1, 0}}, {{0, 1, 0}}};
     int count[3] = {1, 1, 1};
     for (int d = 0; d < j->dims; d++) /* the grid names the last dim first */
-        count[2 - d] = neighbours(j, get(j, j->grid, place * j->dims + d), j->in[2 - d], t[2 - d]);
+        count[2 - d] = neighbours(j, get(j, j->grid, position * j->dims + d), j->in[2 - d], t[2 - d]);
     s->count = 0;
     const bool lost_x = t[2][0].weight != t[2][0].weight, lost_y = t[1][0].weight != t[1][0].weight;
     if (j->dims == 2 &&
@@ -171,7 +170,7 @@ enum { BLOCK = 32 };
             }                                                                                                      \
     }
 
-static void block_of_places(const job *j, int64_t image, int64_t first) {
+static void block_of_points(const job *j, int64_t image, int64_t first) {
     int64_t xsize = j->in[0] * j->in[1] * j->in[2], ysize = j->out[0] * j->out[1] * j->out[2];
     int n = (int)(ysize - first < BLOCK ? ysize - first : BLOCK);
     spot spots[BLOCK];
@@ -197,42 +196,42 @@ static bool is_plain(const job *j) {
 
 /* Forward, a task is a run of places of one image. */
 enum { RUN = 4096 };
-static void run_of_places(int64_t task, void *context) {
+static void run_of_points(int64_t task, void *context) {
     const job *j = context;
     const int64_t xsize = j->in[0] * j->in[1] * j->in[2], ysize = j->out[0] * j->out[1] * j->out[2],
                   runs = tpi_ceil_div(ysize, RUN), image = task / runs;
     const int64_t begin = task % runs * RUN, end = begin + RUN < ysize ? begin + RUN : ysize;
     if (!is_plain(j)) {
-        for (int64_t first = begin; first < end; first += BLOCK) block_of_places(j, image, first);
+        for (int64_t first = begin; first < end; first += BLOCK) block_of_points(j, image, first);
         return;
     }
-    tpi_grid_places places;
+    tpi_grid_points points;
     for (int64_t first = begin; first < end; first += TPI_GRID_BLOCK) {
         const int64_t n = end - first < TPI_GRID_BLOCK ? end - first : TPI_GRID_BLOCK;
         TPI_ISA_PICK(tpi_grid_find)
         (n, (const float *)j->grid + 2 * (image * ysize + first), j->in[1], j->in[2], j->align, j->padding == BORDER,
-         &places);
+         &points);
         for (int64_t c = image * j->channels; c < (image + 1) * j->channels; c++)
-            TPI_ISA_PICK(tpi_grid_read)(n, (const float *)j->x + c * xsize, &places, (float *)j->y + c * ysize + first);
+            TPI_ISA_PICK(tpi_grid_read)(n, (const float *)j->x + c * xsize, &points, (float *)j->y + c * ysize + first);
     }
 }
 
 /* Backward, for what is_plain. */
 static void plain_image_back(const job *j, int64_t image) {
     const int64_t xsize = j->in[1] * j->in[2], ysize = j->out[0] * j->out[1] * j->out[2];
-    tpi_grid_places places;
+    tpi_grid_points points;
     float dots[4][TPI_GRID_BLOCK];
     for (int64_t first = 0; first < ysize; first += TPI_GRID_BLOCK) {
         const int64_t n = ysize - first < TPI_GRID_BLOCK ? ysize - first : TPI_GRID_BLOCK;
         const float *grid = (const float *)j->grid + 2 * (image * ysize + first);
         const bool border = j->padding == BORDER;
         memset(dots, 0, sizeof dots);
-        TPI_ISA_PICK(tpi_grid_find)(n, grid, j->in[1], j->in[2], j->align, border, &places);
-        for (int64_t c = image * j->channels; c < (image + 1) * j->channels; c++) TPI_ISA_PICK(tpi_grid_give)
-        (n, (const float *)j->x + c * xsize, (const float *)j->grad + c * ysize + first, &places,
+        TPI_ISA_PICK(tpi_grid_find)(n, grid, j->in[1], j->in[2], j->align, border, &points);
+        for (int64_t c = image * j->channels; c < (image + 1) * j->channels; c++) TPI_ISA_PICK(tpi_grid_spread)
+        (n, (const float *)j->x + c * xsize, (const float *)j->grad + c * ysize + first, &points,
          (float *)j->dx + c * xsize, dots);
         TPI_ISA_PICK(tpi_grid_slopes)
-        (n, grid, j->in[1], j->in[2], j->align, border, &places, dots, (float *)j->dgrid + 2 * (image * ysize + first));
+        (n, grid, j->in[1], j->in[2], j->align, border, &points, dots, (float *)j->dgrid + 2 * (image * ysize + first));
     }
 }
 
@@ -242,7 +241,7 @@ static void image_task(int64_t image, void *context) {
         plain_image_back(j, image);
         return;
     }
-    for (int64_t first = 0; first < j->out[0] * j->out[1] * j->out[2]; first += BLOCK) block_of_places(j, image, first);
+    for (int64_t first = 0; first < j->out[0] * j->out[1] * j->out[2]; first += BLOCK) block_of_points(j, image, first);
 }
 
 static bool split(job *j, const tp_tensor *input, const tp_tensor *grid, int64_t mode, int64_t padding, bool align) {
@@ -309,7 +308,7 @@ tp_tensor *tpi_native_grid_sampler(tp_tensor *input, tp_tensor *grid, int64_t mo
         j.x = x->data;
         j.grid = g->data;
         j.y = y->data;
-        tpi_parallel_for(j.images * tpi_ceil_div(j.out[0] * j.out[1] * j.out[2], RUN), y->numel > 4096, run_of_places,
+        tpi_parallel_for(j.images * tpi_ceil_div(j.out[0] * j.out[1] * j.out[2], RUN), y->numel > 4096, run_of_points,
                          &j);
     }
     tpi_release(x);
@@ -359,9 +358,9 @@ tp_tensor *tpi_native_base_grid(tp_ints size, bool align_corners, tp_dtype dtype
                                   tpi_shape_text(size))
                        : NULL;
     int n = (int)size.n - 2;
-    int64_t places = tpi_size_product(size.v + 2, n);
-    tp_tensor *out = tpi_empty(TP_INTS(places, n + 1), TP_FLOAT64, (tp_device){TP_CPU, 0});
-    for (int64_t o = 0; out && o < places; o++) {
+    int64_t points = tpi_size_product(size.v + 2, n);
+    tp_tensor *out = tpi_empty(TP_INTS(points, n + 1), TP_FLOAT64, (tp_device){TP_CPU, 0});
+    for (int64_t o = 0; out && o < points; o++) {
         double *row = (double *)out->data + o * (n + 1);
         int64_t rest = o;
         for (int d = 0; d < n; d++) {

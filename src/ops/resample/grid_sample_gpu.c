@@ -5,10 +5,11 @@
 #include "ops/compute_dtype.h"
 #include "tpi_ops.h"
 
-static const tpi_gpu_site forward_site = {"grid_sample.gpu.h", "forward"},
-                          places_site = {"grid_sample.gpu.h", "places"}, slopes_site = {"grid_sample.gpu.h", "slopes"};
+static const tpi_gpu_site forward_site = {"grid_sample_gpu_kernel.h", "forward"},
+                          places_site = {"grid_sample_gpu_kernel.h", "places"},
+                          slopes_site = {"grid_sample_gpu_kernel.h", "slopes"};
 
-typedef struct geometry { /* as ops/resample/grid_sample.gpu.h has it */
+typedef struct geometry { /* as ops/resample/grid_sample_gpu_kernel.h has it */
     int in[3], channels;
     int64_t positions;
 } geometry;
@@ -99,24 +100,26 @@ static tp_tensor *input_gradient(const call *c, tp_tensor *g, const tp_tensor *i
                                 TPI_GPU_VAL(n),
                                 TPI_GPU_VAL(nowhere)};
     bool ok = kernel && tpi_gpu_launch(c->device, kernel, tpi_gpu_blocks(n), 256, 0, 6, args);
-    tpi_temporaries bag = {0};
-    tp_tensor *turned =
-        ok ? tpi_put(&bag, tpo_permute(tpi_put(&bag, tpo_reshape(g, TP_INTS(c->images, c->g.channels, c->g.positions))),
-                                       TP_INTS(0, 2, 1)))
+    tpi_temporaries temps = {0};
+    tp_tensor *permuted =
+        ok ? tpi_put(&temps,
+                     tpo_permute(tpi_put(&temps, tpo_reshape(g, TP_INTS(c->images, c->g.channels, c->g.positions))),
+                                 TP_INTS(0, 2, 1)))
            : NULL;
-    tp_tensor *rows = turned ? tpi_put(&bag, tpo_reshape(turned, TP_INTS(n, 1, c->g.channels))) : NULL;
-    tp_tensor *terms = rows ? tpi_put(&bag, tpo_mul(TP_OPERAND(weights), TP_OPERAND(rows))) : NULL;
-    tp_tensor *sums = terms ? tpi_put(&bag, tpo_embedding_dense_backward(terms, numbers, nowhere, -1, false)) : NULL;
+    tp_tensor *rows = permuted ? tpi_put(&temps, tpo_reshape(permuted, TP_INTS(n, 1, c->g.channels))) : NULL;
+    tp_tensor *terms = rows ? tpi_put(&temps, tpo_mul(TP_OPERAND(weights), TP_OPERAND(rows))) : NULL;
+    tp_tensor *sums = terms ? tpi_put(&temps, tpo_embedding_dense_backward(terms, numbers, nowhere, -1, false)) : NULL;
     tp_tensor *planes =
-        sums ? tpi_put(&bag, tpo_permute(tpi_put(&bag, tpo_reshape(sums, TP_INTS(c->images, c->size, c->g.channels))),
-                                         TP_INTS(0, 2, 1)))
+        sums ? tpi_put(&temps,
+                       tpo_permute(tpi_put(&temps, tpo_reshape(sums, TP_INTS(c->images, c->size, c->g.channels))),
+                                   TP_INTS(0, 2, 1)))
              : NULL;
     tp_tensor *dx = planes ? tpi_empty(tpi_shape(input), c->dtype, c->device) : NULL,
-              *flat = dx ? tpi_put(&bag, tpo_reshape(dx, TP_INTS(c->images, c->g.channels, c->size))) : NULL;
+              *flat = dx ? tpi_put(&temps, tpo_reshape(dx, TP_INTS(c->images, c->g.channels, c->size))) : NULL;
     ok = flat && tpi_copy_data(flat, planes);
     tpi_release(numbers);
     tpi_release(weights);
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     return ok ? tpi_from_compute_like(dx, c->dtype, input) : tpi_release_then(dx, NULL);
 }
 

@@ -52,7 +52,7 @@ static void antialiased(const tpi_resample_kind *k, tpi_taps *t, double each, in
     for (int64_t i = 0; total != 0 && i < t->width; i++) w[i] /= total;
 }
 
-static void place(const tpi_resample_kind *k, tpi_taps *t, double each, int64_t o) {
+static void find_taps(const tpi_resample_kind *k, tpi_taps *t, double each, int64_t o) {
     int64_t *index = t->index + o * t->width;
     double *w = t->weight + o * t->width;
     if (k->antialias) {
@@ -122,7 +122,7 @@ static bool make_plan(plan *p, const tpi_resample_kind *k, int64_t in, int64_t o
     }
     memset(p->taps.index, 0, p->index_bytes);
     memset(p->taps.weight, 0, p->weight_bytes);
-    for (int64_t o = 0; o < out; o++) place(k, &p->taps, each, o);
+    for (int64_t o = 0; o < out; o++) find_taps(k, &p->taps, each, o);
     return true;
 }
 

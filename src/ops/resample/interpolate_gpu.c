@@ -4,8 +4,10 @@
 #include "ops/compute_dtype.h"
 #include "ops/resample/resample.h"
 
-static const tpi_gpu_site direct_site = {"resample.gpu.h", "direct"}, back_site = {"resample.gpu.h", "back"},
-                          table_site = {"resample.gpu.h", "table"}, filter_site = {"resample.gpu.h", "filter"};
+static const tpi_gpu_site direct_site = {"resample_gpu_kernel.h", "direct"},
+                          back_site = {"resample_gpu_kernel.h", "back"},
+                          table_site = {"resample_gpu_kernel.h", "table"},
+                          filter_site = {"resample_gpu_kernel.h", "filter"};
 
 #define AXIS(A)        \
     struct {           \
@@ -13,7 +15,7 @@ static const tpi_gpu_site direct_site = {"resample.gpu.h", "direct"}, back_site 
         A each, reach; \
         int width;     \
     }
-typedef AXIS(float) narrow_axis; /* as ops/resample/resample.gpu.h has it */
+typedef AXIS(float) narrow_axis; /* as ops/resample/resample_gpu_kernel.h has it */
 typedef AXIS(double) wide_axis;
 
 typedef struct axis {
@@ -95,10 +97,10 @@ static tp_tensor *direct(const call *c, tp_tensor *self, tp_ints shape) {
         y ? kernel_of(c, &direct_site, (tp_dtype)self->dtype, (tp_dtype)self->dtype, n, last) : NULL;
     axis all[3] = {{1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}};
     for (int i = 0; i < c->dims; i++) all[3 - c->dims + i] = c->axes[i];
-    packed room;
+    packed packed_axes;
     int channels = (int)shape.v[1];
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(y)), TPI_GPU_PTR(tpi_gpu_data(x)),
-                                axes_arg(&room, all, 3, c->wide), TPI_GPU_VAL(n), TPI_GPU_VAL(channels)};
+                                axes_arg(&packed_axes, all, 3, c->wide), TPI_GPU_VAL(n), TPI_GPU_VAL(channels)};
     bool ok = kernel && tpi_gpu_launch(c->device, kernel, tpi_gpu_blocks(n), 256, 0, 5, args);
     tpi_release(x);
     return ok ? y : tpi_release_then(y, NULL);
@@ -110,9 +112,9 @@ static bool make_table(const call *c, const axis *a, tp_tensor **first, tp_tenso
     *first = tpi_empty(TP_INTS(a->out), TP_INT32, c->device);
     *weights = *first ? tpi_empty(TP_INTS(a->out, a->width), compute, c->device) : NULL;
     tpi_gpu_function *kernel = *weights ? kernel_of(c, &table_site, compute, compute, 0, false) : NULL;
-    packed room;
+    packed packed_axes;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(*first)), TPI_GPU_PTR(tpi_gpu_data(*weights)),
-                                axes_arg(&room, a, 1, c->wide)};
+                                axes_arg(&packed_axes, a, 1, c->wide)};
     return kernel && tpi_gpu_launch(c->device, kernel, tpi_ceil_div(a->out, 64), 64, 0, 3, args);
 }
 
@@ -130,12 +132,12 @@ static tp_tensor *along(const call *c, tp_tensor *x, int dim, tp_dtype dtype) {
     int narrow = (int)inner;
     tpi_gpu_function *kernel =
         ok ? kernel_of(c, c->back ? &back_site : &filter_site, (tp_dtype)x->dtype, dtype, n, false) : NULL;
-    packed room;
+    packed packed_axes;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(y)),
                                 TPI_GPU_PTR(x->data),
                                 TPI_GPU_PTR(tpi_gpu_data(first)),
                                 TPI_GPU_PTR(tpi_gpu_data(weights)),
-                                axes_arg(&room, a, 1, c->wide),
+                                axes_arg(&packed_axes, a, 1, c->wide),
                                 TPI_GPU_VAL(n),
                                 TPI_GPU_VAL(narrow)};
     ok = kernel && tpi_gpu_launch(c->device, kernel, tpi_gpu_blocks(n), 256, 0, 7, args);

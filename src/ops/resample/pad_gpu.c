@@ -3,9 +3,10 @@
 #include "ops/resample/pad.h"
 #include "ops/compute_dtype.h"
 
-static const tpi_gpu_site forward_site = {"pad.gpu.h", "forward"}, backward_site = {"pad.gpu.h", "backward"};
+static const tpi_gpu_site forward_site = {"pad_gpu_kernel.h", "forward"},
+                          backward_site = {"pad_gpu_kernel.h", "backward"};
 
-typedef struct geometry { /* as ops/resample/pad.gpu.h has it */
+typedef struct geometry { /* as ops/resample/pad_gpu_kernel.h has it */
     int in[3], out[3], left[3], cut[3], kept[3];
 } geometry;
 

@@ -3,9 +3,10 @@
 #include "ops/conv/im2col.h"
 #include "ops/compute_dtype.h"
 
-static const tpi_gpu_site columns_site = {"patches.gpu.h", "columns"}, images_site = {"patches.gpu.h", "images"};
+static const tpi_gpu_site columns_site = {"patches_gpu_kernel.h", "columns"},
+                          images_site = {"patches_gpu_kernel.h", "images"};
 
-typedef struct geometry { /* as ops/resample/patches.gpu.h has it */
+typedef struct geometry { /* as ops/resample/patches_gpu_kernel.h has it */
     int x[2], y[2], k[2], stride[2], pad[2], dilation[2];
 } geometry;
 

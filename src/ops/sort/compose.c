@@ -11,13 +11,13 @@
  * are ignored and others are left. */
 tp_tensor *tpi_native_quantile_last(tp_tensor *sorted, bool ignore_nan) {
     int64_t n = sorted->shape[sorted->ndim - 1];
-    tpi_temporaries bag = {0};
-    tp_tensor *lost = tpi_put(&bag, tpo_isnan(sorted)),
-              *nans = tpi_put(&bag, tpo_sum(lost, TP_INTS(-1), true, TP_INT64)),
-              *last = tpi_put(&bag, tpo_sub(tp_operand_int(n - 1), tp_operand_tensor(nans), tp_int(1)));
-    tp_tensor *any = last && !ignore_nan ? tpi_put(&bag, tpo_ne(nans, tp_operand_int(0))) : NULL;
-    if (any) last = tpi_put(&bag, tpo_masked_fill(last, any, tp_int(-1)));
-    return tpi_release_temporaries(&bag, last && (any || ignore_nan) ? tpi_as_dtype_data(last, TP_FLOAT64) : NULL);
+    tpi_temporaries temps = {0};
+    tp_tensor *lost = tpi_put(&temps, tpo_isnan(sorted)),
+              *nans = tpi_put(&temps, tpo_sum(lost, TP_INTS(-1), true, TP_INT64)),
+              *last = tpi_put(&temps, tpo_sub(tp_operand_int(n - 1), tp_operand_tensor(nans), tp_int(1)));
+    tp_tensor *any = last && !ignore_nan ? tpi_put(&temps, tpo_ne(nans, tp_operand_int(0))) : NULL;
+    if (any) last = tpi_put(&temps, tpo_masked_fill(last, any, tp_int(-1)));
+    return tpi_release_temporaries(&temps, last && (any || ignore_nan) ? tpi_as_dtype_data(last, TP_FLOAT64) : NULL);
 }
 
 /* Where in each sorted row each q falls: (rows, Q). In a row that answers NaN, at the end, where one stands. */

@@ -39,11 +39,11 @@ static inline uint64_t key_f16(uint16_t v) { return key_f32(tpi_half_to_float(v)
 static inline uint64_t key_bf16(uint16_t v) { return key_f32(tpi_bf16_to_float(v)); }
 
 #define EACH(type, key)                                                                                    \
-    for (int64_t i = 0; i < n; i++) out[i] = key(*(const type *)(const void *)(from + i * stride)) ^ turn; \
+    for (int64_t i = 0; i < n; i++) out[i] = key(*(const type *)(const void *)(from + i * stride)) ^ flip; \
     break
 
 void tpi_keys(uint64_t *out, const char *from, int64_t stride, int64_t n, tp_dtype dtype, bool descending) {
-    uint64_t turn = !descending ? 0 : tpi_key_bits(dtype) == 32 ? UINT32_MAX : UINT64_MAX;
+    uint64_t flip = !descending ? 0 : tpi_key_bits(dtype) == 32 ? UINT32_MAX : UINT64_MAX;
     switch (dtype) {
     case TP_BOOL:
     case TP_UINT8: EACH(uint8_t, key_u8);
@@ -89,7 +89,7 @@ bool tpi_row_order_new(tpi_row_order *o, int64_t n, tp_dtype dtype) {
     o->bytes = 2 * each + sizeof(int64_t[256]) * (size_t)chunks;
     o->items = tpi_alloc(o->bytes);
     o->scratch = o->items ? (char *)o->items + each : NULL;
-    o->place = o->items ? (void *)((char *)o->items + 2 * each) : NULL;
+    o->offsets = o->items ? (void *)((char *)o->items + 2 * each) : NULL;
     o->block = o->items;
     return o->items != NULL;
 }
@@ -142,8 +142,8 @@ void tpi_row_order_load(tpi_row_order *o, const char *from, int64_t stride, tp_d
 }
 
 void tpi_row_order_sort(tpi_row_order *o) {
-    void *sorted = o->packed ? (void *)packed_sort(o->items, o->scratch, o->n, o->place)
-                             : (void *)pair_sort(o->items, o->scratch, o->n, o->place);
+    void *sorted = o->packed ? (void *)packed_sort(o->items, o->scratch, o->n, o->offsets)
+                             : (void *)pair_sort(o->items, o->scratch, o->n, o->offsets);
     if (sorted == o->items) return;
     o->scratch = o->items;
     o->items = sorted;

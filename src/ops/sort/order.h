@@ -19,7 +19,7 @@ bool tpi_key_is_nan(uint64_t key, tp_dtype dtype); /* of an ascending key */
 typedef struct tpi_row_order {
     bool packed;
     int64_t n;
-    void *items, *scratch, *place; /* n items, room for n more, and the radix sort's counters: all in `block` */
+    void *items, *scratch, *offsets; /* n items, room for n more, and the radix sort's counters: all in `block` */
     void *block;
     size_t bytes;
 } tpi_row_order;

@@ -4,22 +4,22 @@
 
 enum { THREADS = 256 };
 
-static int tile_of(int key) { return key == 8 ? 2048 : 4096; } /* as ops/sort/sort.gpu.h has it */
+static int tile_of(int key) { return key == 8 ? 2048 : 4096; } /* as ops/sort/sort_gpu_kernel.h has it */
 
-static const tpi_gpu_site keys_site = {"sort.gpu.h", "keys"}, count_site = {"sort.gpu.h", "count"},
-                          prefix_site = {"sort.gpu.h", "prefix"}, move_site = {"sort.gpu.h", "move"},
-                          rows_site = {"sort.gpu.h", "rows"}, whole_site = {"sort.gpu.h", "whole"},
-                          short_site = {"sort.gpu.h", "short"};
+static const tpi_gpu_site keys_site = {"sort_gpu_kernel.h", "keys"}, count_site = {"sort_gpu_kernel.h", "count"},
+                          prefix_site = {"sort_gpu_kernel.h", "prefix"}, move_site = {"sort_gpu_kernel.h", "move"},
+                          rows_site = {"sort_gpu_kernel.h", "rows"}, whole_site = {"sort_gpu_kernel.h", "whole"},
+                          short_site = {"sort_gpu_kernel.h", "short"};
 
-enum { SHORT = 48, ORDER = 4 /* as ops/sort/sort.gpu.h has it */ };
+enum { SHORT = 48, ORDER = 4 /* as ops/sort/sort_gpu_kernel.h has it */ };
 
 typedef struct sorting {
     tp_device device;
     int64_t n;
     int key, tiles; /* bytes of a key */
-    tp_tensor *keys[2], *places[2], *counts, *totals;
-    int now;     /* which of the pairs holds the latest */
-    bool placed; /* places are there; before, they are the elements' numbers */
+    tp_tensor *keys[2], *indices[2], *counts, *totals;
+    int now;          /* which of the pairs holds the latest */
+    bool has_indices; /* places are there; before, they are the elements' numbers */
 } sorting;
 
 static int64_t blocks_for(tp_device device, int64_t n) {
@@ -34,7 +34,7 @@ static bool start(sorting *s, tp_device device, int64_t n, int key) {
     bool ok = true;
     for (int i = 0; i < 2 && ok; i++)
         ok = (s->keys[i] = tpi_empty(TP_INTS(n), whole, device)) &&
-             (s->places[i] = tpi_empty(TP_INTS(n), TP_INT32, device));
+             (s->indices[i] = tpi_empty(TP_INTS(n), TP_INT32, device));
     return ok && (s->counts = tpi_empty(TP_INTS(256, s->tiles), TP_INT32, device)) &&
            (s->totals = tpi_empty(TP_INTS(256), TP_INT32, device));
 }
@@ -42,14 +42,14 @@ static bool start(sorting *s, tp_device device, int64_t n, int key) {
 static void drop(sorting *s) {
     for (int i = 0; i < 2; i++) {
         tpi_release(s->keys[i]);
-        tpi_release(s->places[i]);
+        tpi_release(s->indices[i]);
     }
     tpi_release(s->counts);
     tpi_release(s->totals);
 }
 
 static bool by_digit(sorting *s, int shift) {
-    const tpi_gpu_define defines[] = {TPI_DEFINE("KEY", s->key), TPI_DEFINE("FIRST", !s->placed)};
+    const tpi_gpu_define defines[] = {TPI_DEFINE("KEY", s->key), TPI_DEFINE("FIRST", !s->has_indices)};
     tpi_gpu_function *count = tpi_gpu_site_kernel(s->device, &count_site, false, 1, defines),
                      *prefix = tpi_gpu_site_kernel(s->device, &prefix_site, false, 1, defines);
     tpi_gpu_function *move = count && prefix ? tpi_gpu_site_kernel(s->device, &move_site, false, 2, defines) : NULL;
@@ -59,9 +59,9 @@ static bool by_digit(sorting *s, int shift) {
                                     TPI_GPU_VAL(shift), TPI_GPU_VAL(s->tiles)};
     const tpi_gpu_arg summing[] = {TPI_GPU_PTR(s->counts->data), TPI_GPU_PTR(s->totals->data), TPI_GPU_VAL(s->tiles)};
     const tpi_gpu_arg moving[] = {TPI_GPU_PTR(s->keys[to]->data),
-                                  TPI_GPU_PTR(s->places[to]->data),
+                                  TPI_GPU_PTR(s->indices[to]->data),
                                   TPI_GPU_PTR(s->keys[from]->data),
-                                  TPI_GPU_PTR(s->places[from]->data),
+                                  TPI_GPU_PTR(s->indices[from]->data),
                                   TPI_GPU_PTR(s->counts->data),
                                   TPI_GPU_PTR(s->totals->data),
                                   TPI_GPU_VAL(s->n),
@@ -72,7 +72,7 @@ static bool by_digit(sorting *s, int shift) {
         !tpi_gpu_launch(s->device, move, s->tiles, THREADS, 0, 9, moving))
         return false;
     s->now = to;
-    s->placed = true;
+    s->has_indices = true;
     return true;
 }
 
@@ -97,7 +97,7 @@ static bool by_row(sorting *s, int64_t n) {
     const tpi_gpu_define defines[] = {TPI_DEFINE("KEY", s->key)};
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(s->device, &rows_site, false, 1, defines);
     int width = (int)n;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(s->keys[s->now]->data), TPI_GPU_PTR(s->places[s->now]->data),
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(s->keys[s->now]->data), TPI_GPU_PTR(s->indices[s->now]->data),
                                 TPI_GPU_VAL(s->n), TPI_GPU_VAL(width)};
     bool ok = kernel && tpi_gpu_launch(s->device, kernel, blocks_for(s->device, s->n), THREADS, 0, 4, args);
     int digits = digits_of((uint64_t)(s->n / n - 1));
@@ -106,10 +106,10 @@ static bool by_row(sorting *s, int64_t n) {
 }
 
 static tp_tensor *finish(sorting *s, bool ok, tp_tensor **sorted) {
-    tp_tensor *places = ok ? tpi_retain(s->places[s->now]) : NULL;
+    tp_tensor *indices = ok ? tpi_retain(s->indices[s->now]) : NULL;
     if (sorted) *sorted = ok ? tpi_retain(s->keys[s->now]) : NULL;
     drop(s);
-    return places;
+    return indices;
 }
 
 /* The digits that a dtype's keys differ in: narrow ones fill the low or high bytes of 32 bits. */
@@ -147,8 +147,8 @@ static int items_for(int64_t n) { /* of a thread, so that a block has the row */
 static tp_tensor *order_few(tp_tensor *index, int64_t limit, tp_tensor **sorted) {
     tp_device device = tpi_device(index);
     int key = (int)tpi_itemsize(index), n = (int)index->numel, k = 0, first = 0, last = digits_of((uint64_t)limit);
-    tp_tensor *places = tpi_empty(TP_INTS(n), TP_INT32, device),
-              *keys = places ? tpi_empty(TP_INTS(n), (tp_dtype)index->dtype, device) : NULL;
+    tp_tensor *indices = tpi_empty(TP_INTS(n), TP_INT32, device),
+              *keys = indices ? tpi_empty(TP_INTS(n), (tp_dtype)index->dtype, device) : NULL;
     const tpi_gpu_define defines[] = {TPI_DEFINE("KEY", key),
                                       TPI_DEFINE("FLOATING", 0),
                                       TPI_DEFINE("BACKWARDS", 0),
@@ -158,7 +158,7 @@ static tp_tensor *order_few(tp_tensor *index, int64_t limit, tp_tensor **sorted)
                                       TPI_DEFINE_DTYPE("X", index->dtype)};
     tpi_gpu_function *kernel = keys ? tpi_gpu_site_kernel(device, &whole_site, false, 7, defines) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(keys)),
-                                TPI_GPU_PTR(tpi_gpu_data(places)),
+                                TPI_GPU_PTR(tpi_gpu_data(indices)),
                                 TPI_GPU_PTR(index->data),
                                 TPI_GPU_VAL(n),
                                 TPI_GPU_VAL(k),
@@ -167,7 +167,7 @@ static tp_tensor *order_few(tp_tensor *index, int64_t limit, tp_tensor **sorted)
     bool ok = kernel && tpi_gpu_launch(device, kernel, 1, THREADS, 0, 7, args);
     if (sorted) *sorted = ok ? tpi_retain(keys) : NULL;
     tpi_release(keys);
-    return ok ? places : tpi_release_then(places, NULL);
+    return ok ? indices : tpi_release_then(indices, NULL);
 }
 
 tp_tensor *tpi_gpu_order_indices(tp_tensor *index, int64_t limit, tp_tensor **sorted) {

@@ -1,5 +1,5 @@
-/* Orders on GPUs: a stable radix sort of keys with their places (ops/sort/sort.gpu.h), which sort, topk, embeddings'
- * gradients and scattered sums are made of. At most 2^31 - 1 elements. */
+/* Orders on GPUs: a stable radix sort of keys with their places (ops/sort/sort_gpu_kernel.h), which sort, topk,
+ * embeddings' gradients and scattered sums are made of. At most 2^31 - 1 elements. */
 #ifndef TPI_GPU_ORDER_H
 #define TPI_GPU_ORDER_H
 #include "ops/native_gpu.h"
@@ -12,7 +12,7 @@ tp_tensor *tpi_gpu_order(tp_tensor *x, int64_t n, bool backwards, tp_tensor **so
 tp_tensor *tpi_gpu_order_indices(tp_tensor *index, int64_t limit, tp_tensor **sorted);
 
 /* Rows of n elements that a block, or a thread for each element, puts in order at once. What is wanted of the order is
- * as ops/sort/sort.gpu.h has it. */
+ * as ops/sort/sort_gpu_kernel.h has it. */
 typedef enum tpi_gpu_wanted {
     TPI_FIRST_OF_ORDER, /* the first k elements and their places in the row */
     TPI_AT_RANK,        /* element k alone, from 0 on */

@@ -12,8 +12,8 @@ static void NAME(insertion)(ITEM *x, int64_t n) {
 }
 
 /* One pass of one thread: counts were taken before. */
-static void NAME(deal)(ITEM *to, const ITEM *from, int64_t n, int shift, int64_t *place) {
-    for (int64_t i = 0; i < n; i++) to[place[KEY(from[i]) >> shift & 255]++] = from[i];
+static void NAME(deal)(ITEM *to, const ITEM *from, int64_t n, int shift, int64_t *offsets) {
+    for (int64_t i = 0; i < n; i++) to[offsets[KEY(from[i]) >> shift & 255]++] = from[i];
 }
 
 typedef struct NAME(pass) {
@@ -21,30 +21,30 @@ typedef struct NAME(pass) {
     ITEM *to;
     int64_t n;
     int shift;
-    int64_t (*place)[256]; /* per chunk */
+    int64_t (*offsets)[256]; /* per chunk */
 } NAME(pass);
 
 static void NAME(count_chunk)(int64_t chunk, void *context) {
     NAME(pass) *p = context;
-    int64_t i = chunk * RADIX_CHUNK, end = i + RADIX_CHUNK < p->n ? i + RADIX_CHUNK : p->n, *count = p->place[chunk];
-    memset(count, 0, sizeof *p->place);
+    int64_t i = chunk * RADIX_CHUNK, end = i + RADIX_CHUNK < p->n ? i + RADIX_CHUNK : p->n, *count = p->offsets[chunk];
+    memset(count, 0, sizeof *p->offsets);
     for (; i < end; i++) count[KEY(p->from[i]) >> p->shift & 255]++;
 }
 
 static void NAME(deal_chunk)(int64_t chunk, void *context) {
     NAME(pass) *p = context;
     int64_t i = chunk * RADIX_CHUNK, end = i + RADIX_CHUNK < p->n ? i + RADIX_CHUNK : p->n;
-    NAME(deal)(p->to, p->from + i, end - i, p->shift, p->place[chunk]);
+    NAME(deal)(p->to, p->from + i, end - i, p->shift, p->offsets[chunk]);
 }
 
-/* Counts become first places: all of a digit stand together, chunk after chunk. true if one digit has them all. */
-static bool NAME(places)(int64_t (*place)[256], int64_t chunks, int64_t n) {
+/* Counts become offsets: all of a digit stand together, chunk after chunk. true if one digit has them all. */
+static bool NAME(counts_to_offsets)(int64_t (*offsets)[256], int64_t chunks, int64_t n) {
     int64_t at = 0;
     for (int digit = 0; digit < 256; digit++) {
         int64_t before = at;
         for (int64_t c = 0; c < chunks; c++) {
-            int64_t count = place[c][digit];
-            place[c][digit] = at;
+            int64_t count = offsets[c][digit];
+            offsets[c][digit] = at;
             at += count;
         }
         if (at - before == n) return true;
@@ -52,14 +52,14 @@ static bool NAME(places)(int64_t (*place)[256], int64_t chunks, int64_t n) {
     return false;
 }
 
-/* place: room for as many counters as there are chunks. */
-static ITEM *NAME(radix)(ITEM *items, ITEM *scratch, int64_t n, int64_t (*place)[256]) {
+/* offsets: space for as many counters as there are chunks. */
+static ITEM *NAME(radix)(ITEM *items, ITEM *scratch, int64_t n, int64_t (*offsets)[256]) {
     int64_t chunks = tpi_ceil_div(n, RADIX_CHUNK);
-    NAME(pass) p = {.from = items, .to = scratch, .n = n, .place = place};
+    NAME(pass) p = {.from = items, .to = scratch, .n = n, .offsets = offsets};
     for (int byte = 0; byte < BYTES; byte++) {
         p.shift = byte * 8;
         tpi_parallel_for(chunks, chunks > 1, NAME(count_chunk), &p);
-        if (NAME(places)(place, chunks, n)) continue;
+        if (NAME(counts_to_offsets)(offsets, chunks, n)) continue;
         tpi_parallel_for(chunks, chunks > 1, NAME(deal_chunk), &p);
         ITEM *done = p.to;
         p.to = (ITEM *)p.from;
@@ -68,8 +68,8 @@ static ITEM *NAME(radix)(ITEM *items, ITEM *scratch, int64_t n, int64_t (*place)
     return (ITEM *)p.from;
 }
 
-static ITEM *NAME(sort)(ITEM *items, ITEM *scratch, int64_t n, int64_t (*place)[256]) {
-    if (n > SHORT_ROW) return NAME(radix)(items, scratch, n, place);
+static ITEM *NAME(sort)(ITEM *items, ITEM *scratch, int64_t n, int64_t (*offsets)[256]) {
+    if (n > SHORT_ROW) return NAME(radix)(items, scratch, n, offsets);
     NAME(insertion)(items, n);
     return items;
 }
@@ -97,7 +97,8 @@ static bool NAME(quickselect)(ITEM *x, int64_t n, int64_t k) {
             while (LESS(pivot, x[j]));
             if (i >= j) break;
             ITEM t = x[i];
-            x[i] = x[j], x[j] = t;
+            x[i] = x[j];
+            x[j] = t;
         }
         if (k <= j + 1)
             high = j + 1;
@@ -157,7 +158,9 @@ static ITEM NAME(kth)(ITEM *items, ITEM *scratch, int64_t n, int64_t k) {
             kept += (KEY(items[i]) >> shift & 255) == digit;
         }
         ITEM *other = items;
-        items = scratch, scratch = other, n = kept;
+        items = scratch;
+        scratch = other;
+        n = kept;
     }
     return items[k];
 }

@@ -8,7 +8,7 @@
 
 /* The first place whose key is not below (or, right, is above) the value's. sorter: the order to read the row in, or
  * NULL. */
-static int64_t place(const uint64_t *row, const int64_t *sorter, int64_t n, uint64_t value, bool right) {
+static int64_t insertion_point(const uint64_t *row, const int64_t *sorter, int64_t n, uint64_t value, bool right) {
     int64_t low = 0, high = n;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
@@ -41,7 +41,7 @@ static void search_chunk(int64_t chunk, void *context) {
     tpi_keys(key, j->values + from * size, size, n, j->dtype, false);
     for (int64_t i = 0; i < n; i++) {
         int64_t r = j->one_row ? 0 : (from + i) / j->values_per_row * j->row;
-        int64_t at = place(j->keys + r, j->sorter ? j->sorter + r : NULL, j->row, key[i], j->right);
+        int64_t at = insertion_point(j->keys + r, j->sorter ? j->sorter + r : NULL, j->row, key[i], j->right);
         if (!j->found)
             j->out[from + i] = at;
         else
@@ -172,18 +172,18 @@ tp_tensor *tpi_native_isin(tp_tensor *elements, tp_tensor *test_elements, bool a
 
 /* ---- One number ---- */
 /* As exact as the number is: in promotion it counts as a number all the same. */
-static tp_tensor *number_beside(tp_scalar number, const tp_tensor *beside) {
-    return tpi_of_scalar(number, number.kind == TP_SCALAR_FLOAT ? TP_FLOAT64 : TP_NO_DTYPE, tpi_device(beside));
+static tp_tensor *number_for(tp_scalar number, const tp_tensor *like) {
+    return tpi_of_scalar(number, number.kind == TP_SCALAR_FLOAT ? TP_FLOAT64 : TP_NO_DTYPE, tpi_device(like));
 }
 
 tp_tensor *tpi_compose_searchsorted_scalar(tp_tensor *sorted_sequence, tp_scalar self, bool out_int32, bool right,
                                            const char *side, tp_tensor *sorter) {
-    tp_tensor *number = number_beside(self, sorted_sequence);
+    tp_tensor *number = number_for(self, sorted_sequence);
     return number ? tpi_release_then(number, tpo_searchsorted(sorted_sequence, number, out_int32, right, side, sorter))
                   : NULL;
 }
 
 tp_tensor *tpi_compose_bucketize_scalar(tp_scalar self, tp_tensor *boundaries, bool out_int32, bool right) {
-    tp_tensor *number = number_beside(self, boundaries);
+    tp_tensor *number = number_for(self, boundaries);
     return number ? tpi_release_then(number, tpo_bucketize(number, boundaries, out_int32, right)) : NULL;
 }

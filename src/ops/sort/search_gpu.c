@@ -1,9 +1,9 @@
-/* Looking values up in sorted ones on GPUs: searchsorted, bucketize, isin. See ops/sort/search.gpu.h. */
+/* Looking values up in sorted ones on GPUs: searchsorted, bucketize, isin. See ops/sort/search_gpu_kernel.h. */
 #include "ops/native_gpu.h"
 #include "ops/sort/search.h"
 #include "tpi_ops.h"
 
-static const tpi_gpu_site search_site = {"search.gpu.h", "search"};
+static const tpi_gpu_site search_site = {"search_gpu_kernel.h", "search"};
 
 /* t as contiguous elements of the dtype: owned. */
 static tp_tensor *plain(tp_tensor *t, tp_dtype dtype) {

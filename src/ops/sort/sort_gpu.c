@@ -1,10 +1,10 @@
 /* sort and topk on GPUs: places in order, and the elements there. */
 #include "ops/sort/order_gpu.h"
 
-static const tpi_gpu_site pick_site = {"sort.gpu.h", "pick"};
+static const tpi_gpu_site pick_site = {"sort_gpu_kernel.h", "pick"};
 
 /* The first k of each row's order, along the last dim of a contiguous x. */
-static bool pick(tp_tensor *x, int64_t n, int64_t k, bool backwards, tp_tensor *places, tp_tensor *keys,
+static bool pick(tp_tensor *x, int64_t n, int64_t k, bool backwards, tp_tensor *order, tp_tensor *keys,
                  tp_tensor *values, tp_tensor *indices) {
     int64_t rows = x->numel / n, blocks = tpi_ceil_div(rows * k, 256);
     tp_dtype d = (tp_dtype)x->dtype;
@@ -15,7 +15,7 @@ static bool pick(tp_tensor *x, int64_t n, int64_t k, bool backwards, tp_tensor *
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(x), &pick_site, false, 5, defines);
     int width = (int)n, first = (int)k;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(values->data), TPI_GPU_PTR(indices->data), TPI_GPU_PTR(x->data),
-                                TPI_GPU_PTR(places->data), TPI_GPU_PTR(keys->data),    TPI_GPU_VAL(rows),
+                                TPI_GPU_PTR(order->data),  TPI_GPU_PTR(keys->data),    TPI_GPU_VAL(rows),
                                 TPI_GPU_VAL(width),        TPI_GPU_VAL(first)};
     return kernel && tpi_gpu_launch(tpi_device(x), kernel, blocks < 65536 ? blocks : 65536, 256, 0, 8, args);
 }
@@ -29,9 +29,9 @@ static tp_tensor *put_back(tp_tensor *t, int dim, tp_ints shape) {
         tpi_release(scalar);
         return tpi_release_then(t, own);
     }
-    tp_tensor *out = tpi_empty(shape, (tp_dtype)t->dtype, tpi_device(t)), *place = out ? tpi_dim_last(out, dim) : NULL;
-    bool ok = place && tpi_copy_data(place, t);
-    tpi_release(place);
+    tp_tensor *out = tpi_empty(shape, (tp_dtype)t->dtype, tpi_device(t)), *target = out ? tpi_dim_last(out, dim) : NULL;
+    bool ok = target && tpi_copy_data(target, t);
+    tpi_release(target);
     tpi_release(t);
     return ok ? out : tpi_release_then(out, NULL);
 }
@@ -59,16 +59,16 @@ static bool first_of_order(tp_tensor *self, int64_t dim, int64_t k, bool backwar
     }
     if (!self->numel) return nothing_in_order(self, d, k, out);
     tp_tensor *last = tpi_dim_last(self, d), *x = last ? tpi_contiguous_data(last) : NULL;
-    int64_t shape[TP_MAX_DIMS], turned[TP_MAX_DIMS];
+    int64_t shape[TP_MAX_DIMS], permuted[TP_MAX_DIMS];
     for (int i = 0; i < self->ndim; i++) shape[i] = i == d ? k : self->shape[i];
-    for (int i = 0; x && i < x->ndim; i++) turned[i] = i == x->ndim - 1 ? k : x->shape[i];
-    tp_tensor *values = x ? tpi_empty(tp_ints_view(turned, x->ndim), (tp_dtype)x->dtype, tpi_device(x)) : NULL;
-    tp_tensor *indices = values ? tpi_empty(tp_ints_view(turned, x->ndim), TP_INT64, tpi_device(x)) : NULL;
+    for (int i = 0; x && i < x->ndim; i++) permuted[i] = i == x->ndim - 1 ? k : x->shape[i];
+    tp_tensor *values = x ? tpi_empty(tp_ints_view(permuted, x->ndim), (tp_dtype)x->dtype, tpi_device(x)) : NULL;
+    tp_tensor *indices = values ? tpi_empty(tp_ints_view(permuted, x->ndim), TP_INT64, tpi_device(x)) : NULL;
     bool ok = indices && (k == 0 || tpi_gpu_order_rows(x, n, backwards, TPI_FIRST_OF_ORDER, k, values, indices));
     if (indices && !ok && !tp_error()) {
-        tp_tensor *keys = NULL, *places = tpi_gpu_order(x, n, backwards, &keys);
-        ok = places && pick(x, n, k, backwards, places, keys, values, indices);
-        tpi_release(places);
+        tp_tensor *keys = NULL, *order = tpi_gpu_order(x, n, backwards, &keys);
+        ok = order && pick(x, n, k, backwards, order, keys, values, indices);
+        tpi_release(order);
         tpi_release(keys);
     }
     tpi_release(last);

@@ -47,9 +47,9 @@ static void fill_hole(tpi_pair *heap, int64_t n, int64_t hole, tpi_pair v) {
 }
 
 /* The largest goes to *place, and what was there into the heap. */
-static void replace_largest(tpi_pair *heap, int64_t n, tpi_pair *place) {
-    tpi_pair v = *place;
-    *place = heap[0];
+static void replace_largest(tpi_pair *heap, int64_t n, tpi_pair *slot) {
+    tpi_pair v = *slot;
+    *slot = heap[0];
     fill_hole(heap, n, 0, v);
 }
 

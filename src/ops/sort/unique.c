@@ -37,8 +37,8 @@ static tp_tensor *longs(const int64_t *v, tp_ints shape, tp_device device) {
 }
 
 /* The three results: what was not asked for is empty. `rows` holds the elements (or slices), `slice` bytes each. */
-static bool give_out(const groups *g, tp_tensor *rows, size_t slice, tp_ints shape, tp_ints inverse_shape, bool inverse,
-                     bool counts, tp_tensor **out) {
+static bool set_results(const groups *g, tp_tensor *rows, size_t slice, tp_ints shape, tp_ints inverse_shape,
+                        bool inverse, bool counts, tp_tensor **out) {
     int64_t none = 0;
     tp_device device = tpi_device(rows);
     out[0] = tpi_empty(shape, rows->dtype, device);
@@ -75,7 +75,7 @@ static bool group_by_order(groups *g, const tp_tensor *flat) {
  * *done stays false where they do not. */
 static bool group_by_count(groups *g, const tp_tensor *flat, bool inverse, bool *done) {
     typedef struct cell {
-        int64_t count, place; /* place: an element that has the value; then the value's group */
+        int64_t count, element; /* element: one that has the value; then the value's group */
     } cell;
     enum { SPARSE = 4, FEW = 256 }; /* cells for each element, and beside them, that are worth clearing */
     if (!tp_dtype_is_integral((tp_dtype)flat->dtype) || g->n == 0) return true;
@@ -92,15 +92,15 @@ static bool group_by_count(groups *g, const tp_tensor *flat, bool inverse, bool 
     for (int64_t i = 0; cells && i < g->n; i++) {
         cell *c = &cells[keys[i] - least];
         c->count++;
-        c->place = i;
+        c->element = i;
     }
     for (uint64_t v = 0; cells && v <= largest - least; v++)
         if (cells[v].count) {
-            g->first[g->ngroups] = cells[v].place;
+            g->first[g->ngroups] = cells[v].element;
             g->count[g->ngroups] = cells[v].count;
-            cells[v].place = g->ngroups++;
+            cells[v].element = g->ngroups++;
         }
-    for (int64_t i = 0; cells && inverse && i < g->n; i++) g->group[i] = cells[keys[i] - least].place;
+    for (int64_t i = 0; cells && inverse && i < g->n; i++) g->group[i] = cells[keys[i] - least].element;
     *done = cells != NULL;
     tpi_mfree(cells);
     tpi_mfree(keys);
@@ -114,8 +114,8 @@ static bool unique_elements(tp_tensor *self, bool return_inverse, bool return_co
     bool done = false, ok = flat && groups_new(&g, self->numel) && group_by_count(&g, flat, return_inverse, &done);
     if (ok && !done) ok = group_by_order(&g, flat);
     if (ok)
-        ok = give_out(&g, flat, tpi_itemsize(flat), (tp_ints){&g.ngroups, 1}, tpi_shape(self), return_inverse,
-                      return_counts, out);
+        ok = set_results(&g, flat, tpi_itemsize(flat), (tp_ints){&g.ngroups, 1}, tpi_shape(self), return_inverse,
+                         return_counts, out);
     tpi_mfree(g.group);
     tpi_release(flat);
     return ok;
@@ -190,13 +190,13 @@ static int64_t *sort_slices(const slices *s, int64_t *order, int64_t *scratch) {
 }
 
 /* The unique slices with the dim back in its place. */
-static bool give_out_slices(const slices *s, const groups *g, tp_tensor *self, bool inverse, bool counts,
-                            tp_tensor **out) {
+static bool set_slice_results(const slices *s, const groups *g, tp_tensor *self, bool inverse, bool counts,
+                              tp_tensor **out) {
     int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS], final[TP_MAX_DIMS], n = s->n;
     memcpy(shape, s->shape, sizeof(int64_t) * self->ndim);
     shape[0] = g->ngroups;
-    if (!give_out(g, s->rows, (size_t)s->width * tpi_itemsize(self), (tp_ints){shape, self->ndim}, (tp_ints){&n, 1},
-                  inverse, counts, out))
+    if (!set_results(g, s->rows, (size_t)s->width * tpi_itemsize(self), (tp_ints){shape, self->ndim}, (tp_ints){&n, 1},
+                     inverse, counts, out))
         return false;
     for (int d = 0, from = 1; d < self->ndim; d++) {
         int source = d == s->dim ? 0 : from++;
@@ -232,7 +232,7 @@ static bool unique_slices(tp_tensor *self, int64_t dim, bool by_order, bool inve
             int64_t at = sorted ? sorted[i] : i;
             groups_add(&g, at, i > 0 && same_slice(&s, sorted ? sorted[i - 1] : i - 1, at));
         }
-        ok = give_out_slices(&s, &g, self, inverse, counts, out);
+        ok = set_slice_results(&s, &g, self, inverse, counts, out);
     }
     tpi_mfree(order);
     tpi_mfree(g.group);
@@ -265,8 +265,8 @@ bool tpi_native_unique_consecutive(tp_tensor *self, bool return_inverse, bool re
         tpi_keys(keys, flat->data, (int64_t)tpi_itemsize(flat), flat->numel, flat->dtype, false);
         for (int64_t i = 0; i < g.n; i++)
             groups_add(&g, i, i > 0 && keys[i] == keys[i - 1] && !tpi_key_is_nan(keys[i], flat->dtype));
-        ok = give_out(&g, flat, tpi_itemsize(flat), (tp_ints){&g.ngroups, 1}, tpi_shape(self), return_inverse,
-                      return_counts, out);
+        ok = set_results(&g, flat, tpi_itemsize(flat), (tp_ints){&g.ngroups, 1}, tpi_shape(self), return_inverse,
+                         return_counts, out);
     }
     tpi_mfree(g.group);
     tpi_mfree(keys);

@@ -1,11 +1,11 @@
-/* Duplicates on GPUs: elements are sorted, slices merged in order (ops/sort/unique.gpu.h); then heads of groups of
- * equals are found, counted and taken. The host waits once, for the number of groups, which the results' shapes depend
- * on. */
+/* Duplicates on GPUs: elements are sorted, slices merged in order (ops/sort/unique_gpu_kernel.h); then heads of groups
+ * of equals are found, counted and taken. The host waits once, for the number of groups, which the results' shapes
+ * depend on. */
 #include "ops/temporaries.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
 
-static const tpi_gpu_site merge_site = {"unique.gpu.h", "merge"}, heads_site = {"unique.gpu.h", "heads"};
+static const tpi_gpu_site merge_site = {"unique_gpu_kernel.h", "merge"}, heads_site = {"unique_gpu_kernel.h", "heads"};
 
 static tpi_gpu_function *kernel_of(const tpi_gpu_site *site, const tp_tensor *x, bool ordered) {
     const tpi_gpu_define defines[] = {TPI_DEFINE("FLOATING", tp_dtype_is_floating((tp_dtype)x->dtype)),
@@ -23,12 +23,12 @@ static tp_tensor *heads_of(tp_tensor *x, tp_tensor *order, int64_t n) {
     return tpi_gpu_launch_each(tpi_device(x), kernel, n, 5, args) ? out : tpi_release_then(out, NULL);
 }
 
-/* The numbers of n rows in their order, put into the bag. */
-static tp_tensor *order_of(tp_tensor *x, int64_t n, tpi_temporaries *bag) {
+/* The numbers of n rows in their order, put into `temps`. */
+static tp_tensor *order_of(tp_tensor *x, int64_t n, tpi_temporaries *temps) {
     int64_t width = x->numel / n;
     tp_device device = tpi_device(x);
-    tp_tensor *now = tpi_put(bag, tpo_arange(tp_int(n), TP_INT64, device)),
-              *next = now ? tpi_put(bag, tpi_empty(TP_INTS(n), TP_INT64, device)) : NULL;
+    tp_tensor *now = tpi_put(temps, tpo_arange(tp_int(n), TP_INT64, device)),
+              *next = now ? tpi_put(temps, tpi_empty(TP_INTS(n), TP_INT64, device)) : NULL;
     tpi_gpu_function *kernel = next ? kernel_of(&merge_site, x, true) : NULL;
     bool ok = kernel;
     for (int64_t run = 1; run < n && ok; run *= 2) {
@@ -45,13 +45,13 @@ static tp_tensor *order_of(tp_tensor *x, int64_t n, tpi_temporaries *bag) {
 /* groups[order[i]] = how many heads there are up to i, less one; of the shape, owned. */
 static tp_tensor *inverse_of(tp_tensor *heads, tp_tensor *order, tp_ints shape) {
     int64_t one = 1;
-    tpi_temporaries bag = {0};
-    tp_tensor *counted = tpi_put(&bag, tpo_cumsum(heads, 0, TP_INT64)),
-              *group = tpi_put(&bag, tpo_sub(TP_OPERAND(counted), TP_OPERAND(1), tp_int(1)));
+    tpi_temporaries temps = {0};
+    tp_tensor *counted = tpi_put(&temps, tpo_cumsum(heads, 0, TP_INT64)),
+              *group = tpi_put(&temps, tpo_sub(TP_OPERAND(counted), TP_OPERAND(1), tp_int(1)));
     tp_tensor *out = group ? tpi_empty(shape, TP_INT64, tpi_device(heads)) : NULL,
-              *line = out ? tpi_put(&bag, tpi_alias(out, 1, &out->numel, &one, 0)) : NULL;
+              *line = out ? tpi_put(&temps, tpi_alias(out, 1, &out->numel, &one, 0)) : NULL;
     bool ok = line && (order ? tpo_scatter_(line, 0, order, group) != NULL : tpi_copy_data(line, group));
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     return ok ? out : tpi_release_then(out, NULL);
 }
 
@@ -62,17 +62,18 @@ typedef struct wish {
 
 /* The three results of n rows (or elements) of x, dim 0 first; order: NULL as they lie. What was not asked for is
  * empty. */
-static bool give_out(tp_tensor *x, tp_tensor *order, int64_t n, wish w, tp_tensor **out) {
-    tpi_temporaries bag = {0};
+static bool set_results(tp_tensor *x, tp_tensor *order, int64_t n, wish w, tp_tensor **out) {
+    tpi_temporaries temps = {0};
     tp_device device = tpi_device(x);
-    tp_tensor *heads = tpi_put(&bag, heads_of(x, order, n)), *found = heads ? tpi_put(&bag, tpo_nonzero(heads)) : NULL;
-    tp_tensor *starts = found ? tpi_put(&bag, tpo_reshape(found, TP_INTS(-1))) : NULL,
-              *rows = starts && order ? tpi_put(&bag, tpo_index_select(order, 0, starts)) : starts;
+    tp_tensor *heads = tpi_put(&temps, heads_of(x, order, n)),
+              *found = heads ? tpi_put(&temps, tpo_nonzero(heads)) : NULL;
+    tp_tensor *starts = found ? tpi_put(&temps, tpo_reshape(found, TP_INTS(-1))) : NULL,
+              *rows = starts && order ? tpi_put(&temps, tpo_index_select(order, 0, starts)) : starts;
     out[0] = rows ? tpo_index_select(x, 0, rows) : NULL;
     out[1] = !out[0] ? NULL : w.inverse ? inverse_of(heads, order, w.shape) : tpi_empty(TP_INTS(0), TP_INT64, device);
-    tp_tensor *end = out[1] && w.counts ? tpi_put(&bag, tpo_full(TP_INTS(1), tp_int(n), TP_INT64, device)) : NULL;
+    tp_tensor *end = out[1] && w.counts ? tpi_put(&temps, tpo_full(TP_INTS(1), tp_int(n), TP_INT64, device)) : NULL;
     out[2] = !out[1] ? NULL : w.counts ? tpo_diff(starts, 1, 0, NULL, end) : tpi_empty(TP_INTS(0), TP_INT64, device);
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     if (out[2]) return true;
     tpi_release(out[0]);
     tpi_release(out[1]);
@@ -86,15 +87,15 @@ static bool served(const tp_tensor *t) {
 
 static bool unique_elements(tp_tensor *self, bool sorted, bool inverse, bool counts, tp_tensor **out) {
     if (!served(self)) return false;
-    tpi_temporaries bag = {0};
-    tp_tensor *alone = tpi_put(&bag, tpi_detached(self)), *line = tpi_put(&bag, tpo_reshape(alone, TP_INTS(-1))),
-              *x = line ? tpi_put(&bag, tpi_contiguous_data(line)) : NULL;
+    tpi_temporaries temps = {0};
+    tp_tensor *alone = tpi_put(&temps, tpi_detached(self)), *line = tpi_put(&temps, tpo_reshape(alone, TP_INTS(-1))),
+              *x = line ? tpi_put(&temps, tpi_contiguous_data(line)) : NULL;
     tp_tensor *both[2] = {NULL, NULL}; /* elements and numbers in order */
     bool ok = x && (!sorted || tpo_sort(x, 0, false, true, both)) &&
-              give_out(x, both[1], self->numel, (wish){inverse, counts, tpi_shape(self)}, out);
+              set_results(x, both[1], self->numel, (wish){inverse, counts, tpi_shape(self)}, out);
     tpi_release(both[0]);
     tpi_release(both[1]);
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     return ok;
 }
 
@@ -104,15 +105,15 @@ static bool unique_slices(tp_tensor *self, int64_t dim, bool sorted, bool invers
         tp_error_clear();
         return false;
     }
-    tpi_temporaries bag = {0};
+    tpi_temporaries temps = {0};
     int64_t n = self->shape[d];
-    tp_tensor *alone = tpi_put(&bag, tpi_detached(self)),
-              *view = tpi_put(&bag, tpo_movedim(alone, TP_INTS(d), TP_INTS(0))),
-              *x = view ? tpi_put(&bag, tpi_contiguous_data(view)) : NULL;
-    tp_tensor *order = x && sorted ? order_of(x, n, &bag) : NULL;
-    bool ok = x && (order || !sorted) && give_out(x, order, n, (wish){inverse, counts, tp_ints_view(&n, 1)}, out);
+    tp_tensor *alone = tpi_put(&temps, tpi_detached(self)),
+              *view = tpi_put(&temps, tpo_movedim(alone, TP_INTS(d), TP_INTS(0))),
+              *x = view ? tpi_put(&temps, tpi_contiguous_data(view)) : NULL;
+    tp_tensor *order = x && sorted ? order_of(x, n, &temps) : NULL;
+    bool ok = x && (order || !sorted) && set_results(x, order, n, (wish){inverse, counts, tp_ints_view(&n, 1)}, out);
     if (ok && d != 0) { /* the dim goes back to its place */
-        tp_tensor *front = tpi_put(&bag, out[0]), *back = tpi_put(&bag, tpo_movedim(front, TP_INTS(0), TP_INTS(d)));
+        tp_tensor *front = tpi_put(&temps, out[0]), *back = tpi_put(&temps, tpo_movedim(front, TP_INTS(0), TP_INTS(d)));
         out[0] = back ? tpi_empty(tpi_shape(back), (tp_dtype)back->dtype, tpi_device(back)) : NULL;
         ok = out[0] && tpi_copy_data(out[0], back);
         for (int i = 0; !ok && i < 3; i++) {
@@ -120,7 +121,7 @@ static bool unique_slices(tp_tensor *self, int64_t dim, bool sorted, bool invers
             out[i] = NULL;
         }
     }
-    tpi_release_temporaries(&bag, NULL);
+    tpi_release_temporaries(&temps, NULL);
     return ok;
 }
 

@@ -201,15 +201,15 @@ bool tpi_native_sparse_group(tp_tensor *index, int64_t size, tp_tensor **out) {
 
 /* ---- Places in order, each once ---- */
 
-typedef struct places {
+typedef struct index_list {
     int64_t dims, n, groups;
     const int64_t *at, *size; /* [dims, n] */
     int64_t *key, *order, *begins;
-} places;
+} index_list;
 
 /* One number per place, in the order of places. False and an error if a place is none of the tensor's, or if there are
  * more places than an int64 counts. */
-static bool number_places(places *p, int64_t *count) {
+static bool number_indices(index_list *p, int64_t *count) {
     *count = 1;
     for (int64_t d = 0; d < p->dims; d++)
         if (__builtin_mul_overflow(*count, p->size[d], count))
@@ -224,7 +224,7 @@ static bool number_places(places *p, int64_t *count) {
 }
 
 /* `order`: the places sorted, those that are the same in the order in which they came. */
-static bool sort_places(places *p, int64_t count) {
+static bool sort_indices(index_list *p, int64_t count) {
     bool rises = true;
     for (int64_t i = 1; i < p->n; i++) rises &= p->key[i - 1] <= p->key[i];
     for (int64_t i = 0; i < p->n; i++) p->order[i] = i;
@@ -243,14 +243,14 @@ static bool sort_places(places *p, int64_t count) {
     return true;
 }
 
-static void find_groups(places *p) {
+static void find_groups(index_list *p) {
     p->groups = 0;
     for (int64_t i = 0; i < p->n; i++)
         if (i == 0 || p->key[p->order[i]] != p->key[p->order[i - 1]]) p->begins[p->groups++] = i;
     p->begins[p->groups] = p->n;
 }
 
-static bool give_places(const places *p, tp_device device, tp_tensor **out) {
+static bool write_indices(const index_list *p, tp_device device, tp_tensor **out) {
     out[0] = tpi_empty(TP_INTS(p->dims, p->groups), TP_INT64, device);
     out[1] = out[0] ? tpi_empty(TP_INTS(p->groups + 1), TP_INT64, device) : NULL;
     if (!out[1]) return false;
@@ -265,7 +265,7 @@ bool tpi_native_sparse_coalesce(tp_tensor *indices, tp_ints size, tp_tensor **ou
     if (indices->ndim != 2 || indices->shape[0] > size.n)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'indices': expected a row for each of up to %lld dims, got %s",
                           (long long)size.n, tpi_shape_text(tpi_shape(indices)));
-    places p = {.dims = indices->shape[0], .n = indices->shape[1], .size = size.v};
+    index_list p = {.dims = indices->shape[0], .n = indices->shape[1], .size = size.v};
     tp_tensor *at = tpi_index_data(indices, "indices");
     size_t bytes = sizeof(int64_t) * (size_t)(2 * p.n + 1);
     out[0] = out[1] = NULL;
@@ -277,11 +277,11 @@ bool tpi_native_sparse_coalesce(tp_tensor *indices, tp_ints size, tp_tensor **ou
         p.at = (const int64_t *)(const void *)at->data;
         p.begins = p.key + p.n;
         p.order = (int64_t *)(void *)out[2]->data;
-        ok = number_places(&p, &count) && sort_places(&p, count);
+        ok = number_indices(&p, &count) && sort_indices(&p, count);
     }
     if (ok) {
         find_groups(&p);
-        ok = give_places(&p, tpi_device(indices), out);
+        ok = write_indices(&p, tpi_device(indices), out);
     }
     if (p.key) tpi_free(p.key, bytes);
     tpi_release(at);

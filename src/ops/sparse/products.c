@@ -103,14 +103,14 @@ bool tpi_native_sparse_mm_extreme(tp_tensor *crow, tp_tensor *col, tp_tensor *va
 /* ---- By places ---- */
 
 /* Places [2, n] as contiguous int64, owned. */
-static tp_tensor *read_places(tp_tensor *at) {
+static tp_tensor *read_indices(tp_tensor *at) {
     if (at->ndim != 2 || at->shape[0] != 2)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'at': expected a row of row numbers and one of columns, got %s",
                         tpi_shape_text(tpi_shape(at)));
     return tpi_index_data(at, "at");
 }
 
-typedef struct places_job {
+typedef struct index_job {
     const tpi_sparse_kernels *kernels;
     int64_t n, width, rows, per_chunk;
     const int64_t *to, *from;
@@ -119,16 +119,16 @@ typedef struct places_job {
     size_t item;
     const int64_t *list; /* places, those of the first task's rows first */
     int64_t begins[TASKS + 1];
-} places_job;
+} index_job;
 
 static void add_task(int64_t task, void *context) {
-    places_job *j = context;
+    index_job *j = context;
     j->kernels->mm_list(j->begins[task + 1] - j->begins[task], j->list + j->begins[task], j->to, j->from, j->values,
                         j->width, j->dense, j->out);
 }
 
 /* Sorts the places by the task that their row belongs to, in their order. */
-static void deal_out(places_job *j, int64_t *list) {
+static void deal_out(index_job *j, int64_t *list) {
     int64_t each = tpi_ceil_div(j->rows, TASKS), next[TASKS] = {0};
     for (int64_t k = 0; k < j->n; k++) next[j->to[k] / each]++;
     j->begins[0] = 0;
@@ -141,7 +141,7 @@ static void deal_out(places_job *j, int64_t *list) {
 }
 
 /* Each element of the result gets its summands in the order of the list, with tasks and without. */
-static bool add_places(places_job *j) {
+static bool add_by_indices(index_job *j) {
     if (j->n * j->width <= CHUNK) {
         j->kernels->mm_list(j->n, NULL, j->to, j->from, j->values, j->width, j->dense, j->out);
         return true;
@@ -158,11 +158,11 @@ static bool add_places(places_job *j) {
 tp_tensor *tpi_native_sparse_mm_coo(tp_tensor *at, tp_tensor *values, tp_tensor *dense, int64_t rows, bool transpose) {
     tp_dtype compute = tpi_sparse_compute_dtype(dense, "dense");
     if (!compute || !is_matrix(dense, "dense") || !tpi_sparse_check_size(rows, "rows")) return NULL;
-    tp_tensor *places = read_places(at);
-    if (!places) return NULL;
+    tp_tensor *indices = read_indices(at);
+    if (!indices) return NULL;
     int64_t n = at->shape[1];
-    const int64_t *first = (const int64_t *)(const void *)places->data;
-    places_job j = {.n = n, .width = dense->shape[1], .rows = rows};
+    const int64_t *first = (const int64_t *)(const void *)indices->data;
+    index_job j = {.n = n, .width = dense->shape[1], .rows = rows};
     j.to = transpose ? first + n : first;
     j.from = transpose ? first : first + n;
     bool ok = fits_values(values, n, dense) && tpi_sparse_check_range(j.to, n, rows, "at") &&
@@ -177,16 +177,16 @@ tp_tensor *tpi_native_sparse_mm_coo(tp_tensor *at, tp_tensor *values, tp_tensor 
         j.values = weights ? weights->data : NULL;
         j.dense = table->data;
         j.out = out->data;
-        ok = add_places(&j);
+        ok = add_by_indices(&j);
     }
-    tpi_release(places);
+    tpi_release(indices);
     tpi_release(table);
     tpi_release(weights);
     return ok ? tpi_from_compute(out, (tp_dtype)dense->dtype) : tpi_release_then(out, NULL);
 }
 
 static void dot_chunk(int64_t chunk, void *context) {
-    places_job *j = context;
+    index_job *j = context;
     int64_t k = chunk * j->per_chunk, n = k + j->per_chunk < j->n ? j->per_chunk : j->n - k;
     j->kernels->dots(n, j->to + k, j->from + k, j->width, j->other, j->dense, j->out + (size_t)k * j->item);
 }
@@ -198,10 +198,10 @@ tp_tensor *tpi_native_sparse_dots(tp_tensor *at, tp_tensor *left, tp_tensor *rig
                 (left->shape[1] == right->shape[1] ||
                  tpi_refuse(TP_ERR_RUNTIME, "argument 'right': expected rows of %lld elements, as left has, got %s",
                             (long long)left->shape[1], tpi_shape_text(tpi_shape(right))));
-    tp_tensor *places = fits ? read_places(at) : NULL;
-    if (!places) return NULL;
-    places_job j = {.n = at->shape[1], .width = left->shape[1], .item = tpi_dtype_bytes[compute]};
-    j.to = (const int64_t *)(const void *)places->data;
+    tp_tensor *indices = fits ? read_indices(at) : NULL;
+    if (!indices) return NULL;
+    index_job j = {.n = at->shape[1], .width = left->shape[1], .item = tpi_dtype_bytes[compute]};
+    j.to = (const int64_t *)(const void *)indices->data;
     j.from = j.to + j.n;
     bool ok = tpi_sparse_check_range(j.to, j.n, left->shape[0], "at") &&
               tpi_sparse_check_range(j.from, j.n, right->shape[0], "at");
@@ -215,7 +215,7 @@ tp_tensor *tpi_native_sparse_dots(tp_tensor *at, tp_tensor *left, tp_tensor *rig
         j.per_chunk = 1 + CHUNK / (j.width + 1);
         tpi_parallel_for(tpi_ceil_div(j.n, j.per_chunk), j.n * j.width > CHUNK, dot_chunk, &j);
     }
-    tpi_release(places);
+    tpi_release(indices);
     tpi_release(x);
     tpi_release(y);
     return tpi_from_compute(out, (tp_dtype)left->dtype);

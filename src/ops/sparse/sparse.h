@@ -2,9 +2,9 @@
 #ifndef TPI_SPARSE_H
 #define TPI_SPARSE_H
 #include "ops/native.h"
-#include "ops/sparse/kernels.h"
+#include "ops/sparse/sparse_rows.h"
 
-/* The type to compute in, as kernels.h has them; TP_NO_DTYPE and an error that names the argument for others. */
+/* The type to compute in, as sparse_rows.h has them; TP_NO_DTYPE and an error that names the argument for others. */
 tp_dtype tpi_sparse_compute_dtype(const tp_tensor *t, const char *argument);
 
 /* The index of a matrix row by row. Owned by the caller, who drops it also if reading failed. */

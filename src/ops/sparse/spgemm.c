@@ -48,7 +48,7 @@ static bool set_add(column_set *s, int64_t column) {
 }
 
 /* Empties the set, and writes its members to `to` unless that is NULL. */
-static void set_take(column_set *s, size_t summary, int64_t *to) {
+static void set_drain(column_set *s, size_t summary, int64_t *to) {
     for (size_t w = 0; w < summary; w++)
         for (; s->words[w]; s->words[w] &= s->words[w] - 1) {
             int64_t word = (int64_t)w * 64 + __builtin_ctzll(s->words[w]);
@@ -61,19 +61,19 @@ typedef struct pattern_job {
     tpi_row_index a, b;
     int64_t tasks, *begins, *columns; /* columns NULL: begins[i + 1] becomes the number of columns of row i */
     size_t words, summary;            /* of one task's set */
-    uint64_t *room;
+    uint64_t *scratch;
 } pattern_job;
 
 static void find_columns(int64_t task, void *context) {
     pattern_job *j = context;
-    uint64_t *room = j->room + (size_t)task * (j->words + j->summary);
-    column_set set = {room, room + j->words};
+    uint64_t *scratch = j->scratch + (size_t)task * (j->words + j->summary);
+    column_set set = {scratch, scratch + j->words};
     for (int64_t i = task * j->a.rows / j->tasks, last = (task + 1) * j->a.rows / j->tasks; i < last; i++) {
         int64_t count = 0;
         for (int64_t k = j->a.begins[i]; k < j->a.begins[i + 1]; k++)
             for (int64_t row = j->a.columns[k], m = j->b.begins[row]; m < j->b.begins[row + 1]; m++)
                 count += set_add(&set, j->b.columns[m]);
-        set_take(&set, j->summary, j->columns ? j->columns + j->begins[i] : NULL);
+        set_drain(&set, j->summary, j->columns ? j->columns + j->begins[i] : NULL);
         if (!j->columns) j->begins[i + 1] = count;
     }
 }
@@ -93,12 +93,12 @@ bool tpi_native_sparse_mm_pattern(tp_tensor *crow_a, tp_tensor *col_a, tp_tensor
         j.summary = words_for((int64_t)j.words);
         j.begins = (int64_t *)(void *)out[0]->data;
         j.begins[0] = 0;
-        bytes =
-            tpi_size_bytes(tpi_size_plus(tpi_size_times(j.tasks, (int64_t)(j.words + j.summary)), 1), sizeof *j.room);
-        j.room = tpi_alloc(bytes);
+        bytes = tpi_size_bytes(tpi_size_plus(tpi_size_times(j.tasks, (int64_t)(j.words + j.summary)), 1),
+                               sizeof *j.scratch);
+        j.scratch = tpi_alloc(bytes);
     }
-    if (j.room) {
-        memset(j.room, 0, bytes);
+    if (j.scratch) {
+        memset(j.scratch, 0, bytes);
         tpi_parallel_for(j.tasks, j.tasks > 1, find_columns, &j);
         for (int64_t i = 0; i < j.a.rows; i++) j.begins[i + 1] += j.begins[i];
         out[1] = tpi_empty(TP_INTS(j.begins[j.a.rows]), TP_INT64, tpi_device(crow_a));
@@ -107,7 +107,7 @@ bool tpi_native_sparse_mm_pattern(tp_tensor *crow_a, tp_tensor *col_a, tp_tensor
         j.columns = (int64_t *)(void *)out[1]->data;
         tpi_parallel_for(j.tasks, j.tasks > 1, find_columns, &j);
     }
-    if (j.room) tpi_free(j.room, bytes);
+    if (j.scratch) tpi_free(j.scratch, bytes);
     tpi_row_index_drop(&j.a);
     tpi_row_index_drop(&j.b);
     if (!out[1]) tpi_release(out[0]);

@@ -132,14 +132,14 @@ static tp_tensor *as_rows(tp_tensor *line) {
 }
 
 /* The same where the elements are not at hand: by their places in the line `sum`, `offset` from its start on. */
-static bool add_by_places(tp_tensor *sum, int64_t offset, const int64_t *strides, tp_tensor *src) {
+static bool add_by_indices(tp_tensor *sum, int64_t offset, const int64_t *strides, tp_tensor *src) {
     tp_tensor *all = tpo_arange(tp_int(sum->numel), TP_INT64, tpi_device(sum)),
               *seen = all ? tpi_alias(all, src->ndim, src->shape, strides, offset) : NULL;
-    tp_tensor *places = seen ? tpo_reshape(seen, TP_INTS(-1)) : NULL, *alone = places ? tpi_detached(src) : NULL,
+    tp_tensor *indices = seen ? tpo_reshape(seen, TP_INTS(-1)) : NULL, *alone = indices ? tpi_detached(src) : NULL,
               *line = alone ? tpo_reshape(alone, TP_INTS(-1)) : NULL;
     tp_tensor *terms = line ? as_rows(line) : NULL, *to = terms ? as_rows(sum) : NULL;
-    bool ok = to && tpo_index_add_(to, 0, places, terms, tp_int(1));
-    tp_tensor *made[] = {all, seen, places, alone, line, terms, to};
+    bool ok = to && tpo_index_add_(to, 0, indices, terms, tp_int(1));
+    tp_tensor *made[] = {all, seen, indices, alone, line, terms, to};
     for (size_t i = 0; i < sizeof made / sizeof *made; i++) tpi_release(made[i]);
     return ok;
 }
@@ -147,7 +147,7 @@ static bool add_by_places(tp_tensor *sum, int64_t offset, const int64_t *strides
 /* sum, a line, gets the elements of src at the places that the strides say. */
 static bool add_terms(tp_tensor *sum, int64_t offset, const int64_t *strides, tp_tensor *src) {
     if (!src->numel) return true;
-    if (tpi_device(sum).type != TP_CPU) return add_by_places(sum, offset, strides, src);
+    if (tpi_device(sum).type != TP_CPU) return add_by_indices(sum, offset, strides, src);
     add_in_order(sum->data + offset * (int64_t)tpi_itemsize(sum), strides, src);
     return true;
 }
@@ -401,6 +401,12 @@ static tp_tensor *refuse_view(const tp_tensor *self, tp_dtype dtype, const char 
                     tp_dtype_word((tp_dtype)self->dtype), tp_dtype_word(dtype), but);
 }
 
+/* Other bits read from the same memory have no gradient: no view, as detach() gives none. */
+static tp_tensor *apart_as(tp_tensor *self, tp_dtype dtype, const tpi_geometry *g) {
+    tp_tensor *view = alias_as(self, dtype, g);
+    return view ? tpi_release_then(view, tpi_detached(view)) : NULL;
+}
+
 tp_tensor *tpi_native_view_dtype(tp_tensor *self, tp_dtype dtype) {
     if (dtype <= TP_NO_DTYPE || dtype >= TP_DTYPE_COUNT)
         return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected a dtype, got none");
@@ -411,7 +417,7 @@ tp_tensor *tpi_native_view_dtype(tp_tensor *self, tp_dtype dtype) {
                         tp_dtype_is_complex((tp_dtype)self->dtype) ? "conjugate" : "neg");
     tpi_geometry g;
     same_geometry(self, &g);
-    if (from == to) return alias_as(self, dtype, &g);
+    if (from == to) return apart_as(self, dtype, &g);
     int last = g.ndim - 1;
     if (last < 0) return refuse_view(self, dtype, "self.dim() cannot be 0", -1);
     if (g.strides[last] != 1) return refuse_view(self, dtype, "self.stride(-1) must be 1", g.strides[last]);
@@ -420,7 +426,7 @@ tp_tensor *tpi_native_view_dtype(tp_tensor *self, tp_dtype dtype) {
         g.shape[last] *= ratio;
         g.offset *= ratio;
         for (int d = 0; d < last; d++) g.strides[d] *= ratio;
-        return alias_as(self, dtype, &g);
+        return apart_as(self, dtype, &g);
     }
     int64_t ratio = to / from;
     char words[64];
@@ -435,5 +441,5 @@ tp_tensor *tpi_native_view_dtype(tp_tensor *self, tp_dtype dtype) {
         if (g.strides[d] % ratio) return refuse_view(self, dtype, words, g.strides[d]);
         g.strides[d] /= ratio;
     }
-    return alias_as(self, dtype, &g);
+    return apart_as(self, dtype, &g);
 }

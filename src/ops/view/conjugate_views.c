@@ -30,16 +30,22 @@ tp_tensor *tpi_compose_resolve_neg(tp_tensor *self) {
     return tp_dtype_is_complex((tp_dtype)self->dtype) ? tpi_retain(self) : tpi_resolved(self);
 }
 
-bool tp_is_conj(const tp_tensor *t) { return tpi_marked(t) && tp_dtype_is_complex((tp_dtype)t->dtype); }
-bool tp_is_neg(const tp_tensor *t) { return tpi_marked(t) && !tp_dtype_is_complex((tp_dtype)t->dtype); }
+bool tp_is_conj(const tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return false;
+    return tpi_marked(t) && tp_dtype_is_complex((tp_dtype)t->dtype);
+}
+bool tp_is_neg(const tp_tensor *t) {
+    if (TPI_ENDED(t, "a tensor")) return false;
+    return tpi_marked(t) && !tp_dtype_is_complex((tp_dtype)t->dtype);
+}
 
 /* ---- For the way into an operator (dispatch/conjugate_arguments.c) ---- */
-tp_tensor *tpi_turned(tp_tensor *t, tp_dtype dtype) {
+tp_tensor *tpi_conj_or_neg(tp_tensor *t, tp_dtype dtype) {
     tp_tensor *plain = tpi_resolved(t), *same = plain ? tpo_to_dtype(plain, dtype) : NULL;
-    tp_tensor *turned = same ? (tp_dtype_is_complex(dtype) ? tpo_conj_physical(same) : tpo_neg(same)) : NULL;
+    tp_tensor *resolved = same ? (tp_dtype_is_complex(dtype) ? tpo_conj_physical(same) : tpo_neg(same)) : NULL;
     tp_release(plain);
     tp_release(same);
-    return turned;
+    return resolved;
 }
 
 bool tpi_write_back(tp_tensor *to, tp_tensor *from) { return tpo_copy_(to, from, false) != NULL; }

@@ -212,13 +212,13 @@ tp_tensors tpi_compose_meshgrid(tp_tensors tensors, const char *indexing) {
             tpi_fail(TP_ERR_RUNTIME, "torch.meshgrid expects all tensors to have the same dtype");
             return no_list;
         }
-        int64_t place = xy && tensors.n > 1 && i < 2 ? 1 - i : i;
-        shape[place] = tensors.v[i]->numel;
+        int64_t position = xy && tensors.n > 1 && i < 2 ? 1 - i : i;
+        shape[position] = tensors.v[i]->numel;
     }
     tp_tensors list = list_of(tensors.n);
     for (int64_t i = 0; list.v && i < tensors.n; i++) {
-        int64_t place = xy && tensors.n > 1 && i < 2 ? 1 - i : i, size[TP_MAX_DIMS];
-        for (int64_t d = 0; d < tensors.n; d++) size[d] = d == place ? shape[d] : 1;
+        int64_t position = xy && tensors.n > 1 && i < 2 ? 1 - i : i, size[TP_MAX_DIMS];
+        for (int64_t d = 0; d < tensors.n; d++) size[d] = d == position ? shape[d] : 1;
         tp_tensor *line = tpo_reshape(tensors.v[i], (tp_ints){size, tensors.n});
         if (!push(&list, tpi_release_then(line, tpo_expand(line, (tp_ints){shape, tensors.n}, false))))
             return drop(list);

@@ -31,7 +31,7 @@ static void put_dim(tpi_geometry *g, int dim, int64_t size, int64_t stride) {
     g->ndim++;
 }
 
-static bool room_for(int64_t ndim) {
+static bool dims_fit(int64_t ndim) {
     return ndim <= TP_MAX_DIMS || tpi_refuse(TP_ERR_VALUE, "the result would have %lld dimensions, expected at most %d",
                                              (long long)ndim, TP_MAX_DIMS);
 }
@@ -42,7 +42,7 @@ bool tpi_geometry_alias(tp_tensor *self, tpi_geometry *out) {
 }
 
 bool tpi_geometry_view(tp_tensor *self, tp_ints size, tpi_geometry *out) {
-    if (!room_for(size.n) || !tpi_infer_size(size, self->numel, out->shape)) return false;
+    if (!dims_fit(size.n) || !tpi_infer_size(size, self->numel, out->shape)) return false;
     out->ndim = (int)size.n;
     out->offset = tpi_offset(self);
     tp_ints shape = {out->shape, size.n};
@@ -57,7 +57,7 @@ bool tpi_geometry_view(tp_tensor *self, tp_ints size, tpi_geometry *out) {
 /* size may be longer than the shape (new leading dims) and hold -1 for "as it is". */
 bool tpi_geometry_expand(tp_tensor *self, tp_ints size, bool implicit, tpi_geometry *out) {
     (void)implicit;
-    if (!room_for(size.n)) return false;
+    if (!dims_fit(size.n)) return false;
     if (size.n < self->ndim)
         return tpi_refuse(TP_ERR_RUNTIME,
                           "argument 'size': the number of sizes provided (%lld) must be greater or equal to the number "
@@ -196,7 +196,7 @@ bool tpi_geometry_squeeze_dims(tp_tensor *self, tp_ints dim, tpi_geometry *out) 
 }
 
 bool tpi_geometry_unsqueeze(tp_tensor *self, int64_t dim, tpi_geometry *out) {
-    if (!room_for(self->ndim + 1)) return false;
+    if (!dims_fit(self->ndim + 1)) return false;
     int d = tpi_wrap_dim(dim, self->ndim + 1);
     if (d < 0) return false;
     start_from(self, out);
@@ -273,7 +273,7 @@ bool tpi_geometry_diagonal(tp_tensor *self, int64_t offset, int64_t dim1, int64_
 /* Sliding windows along a dim: that dim counts windows, a new last dim runs within one. */
 bool tpi_geometry_unfold(tp_tensor *self, int64_t dimension, int64_t size, int64_t step, tpi_geometry *out) {
     int d = TPI_DIM(self, dimension);
-    if (d < 0 || !room_for(self->ndim + 1)) return false;
+    if (d < 0 || !dims_fit(self->ndim + 1)) return false;
     int64_t length = self->ndim ? self->shape[d] : 1, stride = self->ndim ? self->strides[d] : 1;
     if (size < 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'size': size is %lld but must be >= 0", (long long)size);
     if (size > length)
@@ -291,7 +291,7 @@ bool tpi_geometry_unfold(tp_tensor *self, int64_t dimension, int64_t size, int64
 }
 
 bool tpi_geometry_as_strided(tp_tensor *self, tp_ints size, tp_ints stride, int64_t storage_offset, tpi_geometry *out) {
-    if (!room_for(size.n)) return false;
+    if (!dims_fit(size.n)) return false;
     if (size.n != stride.n)
         return tpi_refuse(TP_ERR_RUNTIME,
                           "argument 'stride': mismatch in length of strides and shape: expected %lld, one per "

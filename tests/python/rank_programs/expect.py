@@ -1,3 +1,6 @@
+"""What programs of all folders expect of calls that fail."""
+
+
 def fails(kind, words, call):
     """The call raises an error of this kind with these words in it."""
     try:

@@ -37,15 +37,38 @@ template <class T, unsigned N = 8> using SmallVector = std::vector<T>;
 template <class... A> inline std::string str(const A &...parts) { return taper::detail::text(parts...); }
 using DeviceType = taper::DeviceType;
 using Device = taper::Device;
+namespace ivalue {
+using Tuple = taper::Tuple;
+}
+namespace impl {
+using GenericDict = taper::Dict<IValue, IValue>;
+using GenericList = taper::List<IValue>;
+} // namespace impl
 } // namespace c10
 
 namespace caffe2 {
 using TypeMeta = taper::TypeMeta;
 }
 
+namespace taper {
+namespace detail {
+constexpr uint64_t default_rng_seed_val = 67280421310721;
+inline Generator getDefaultCPUGenerator() { return Generator::default_of(tp_device{TP_CPU, 0}); }
+inline Generator createCPUGenerator(uint64_t seed = default_rng_seed_val) { return Generator::make(seed); }
+} // namespace detail
+} // namespace taper
+
 namespace at {
 using namespace taper;
-using c10::complex;
+struct CPUGeneratorImpl {};
+template <class Impl> inline Generator make_generator(uint64_t seed = taper::detail::default_rng_seed_val) {
+    static_assert(std::is_same_v<Impl, CPUGeneratorImpl>, "make_generator: a generator of the CPU");
+    return Generator::make(seed);
+}
+struct Context {
+    Generator defaultGenerator(Device device) const { return Generator::default_of(taper::detail::c_device(device)); }
+};
+inline Context globalContext() { return {}; }
 using Tensor = taper::Tensor;
 using TensorBase = taper::Tensor;
 using c10::nullopt;
@@ -53,13 +76,16 @@ using c10::optional;
 using c10::str;
 using c10::string_view;
 namespace indexing = taper::indexing;
+inline std::tuple<Tensor, Tensor, Tensor> _unique2(const Tensor &self, bool sorted = true, bool return_inverse = false,
+                                                   bool return_counts = false) {
+    return taper::unique(self, sorted, return_inverse, return_counts);
+}
 inline int get_thread_num() { return taper::parallel_thread(); }
 inline bool hasCUDA() { return tp_device_count(TP_CUDA) > 0; }
 } // namespace at
 
 namespace torch {
 using namespace taper;
-using c10::complex;
 using c10::nullopt;
 using c10::nullopt_t;
 using c10::optional;
@@ -69,6 +95,15 @@ using Tensor = taper::Tensor;
 using Device = taper::Device;
 using DeviceType = taper::DeviceType;
 using Dtype = taper::ScalarType;
+using at::_unique2;
+using nn::utils::rnn::pad_sequence;
+inline bool can_cast(ScalarType from, ScalarType to) {
+    return tp_can_cast(static_cast<tp_dtype>(from), static_cast<tp_dtype>(to));
+}
+inline ScalarType promote_types(ScalarType a, ScalarType b) {
+    return static_cast<ScalarType>(tp_promote_types(static_cast<tp_dtype>(a), static_cast<tp_dtype>(b)));
+}
+inline bool is_nonzero(const Tensor &t) { return t.is_nonzero(); }
 constexpr ScalarType kU8 = ScalarType::Byte, kU16 = ScalarType::UInt16, kU32 = ScalarType::UInt32,
                      kU64 = ScalarType::UInt64, kI8 = ScalarType::Char, kI16 = ScalarType::Short,
                      kI32 = ScalarType::Int, kI64 = ScalarType::Long, kF16 = ScalarType::Half, kF32 = ScalarType::Float,

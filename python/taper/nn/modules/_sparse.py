@@ -40,10 +40,6 @@ class EmbeddingMethods(TableMethods):
     __slots__ = ()
 
     def _look_up(self, input):
-        if self.sparse:
-            from taper.sparse import _embedding_gradients
-
-            return _embedding_gradients.embedding(input, self.weight, *_row_settings(self)[:-1])
         return F.embedding(input, self.weight, *_row_settings(self))
 
     @classmethod
@@ -81,12 +77,6 @@ class EmbeddingBagMethods(TableMethods):
 
     def _look_up(self, input, offsets, per_sample_weights):
         *settings, last, padding_idx = _bag_settings(self)
-        if self.sparse:
-            from taper.sparse import _embedding_gradients
-
-            return _embedding_gradients.embedding_bag(
-                input, self.weight, offsets, *settings[:-1], per_sample_weights, last, padding_idx
-            )
         return F.embedding_bag(input, self.weight, offsets, *settings, per_sample_weights, last, padding_idx)
 
     @classmethod

@@ -189,6 +189,26 @@ class TransformerDecoderLayer(_TransformerLayer):
         return self.dropout3(self._feed_forward(x))
 
 
+def _why_not_nested(layer):
+    """Why an encoder of such layers would not leave out padding; "" where it would."""
+    attention = getattr(layer, "self_attn", None)
+    if not isinstance(layer, TransformerEncoderLayer):
+        return "encoder_layer was not TransformerEncoderLayer"
+    if layer.norm_first:
+        return "encoder_layer.norm_first was True"
+    if not attention.batch_first:
+        return "encoder_layer.self_attn.batch_first was not True(use batch_first for better inference performance)"
+    if not attention._qkv_same_embed_dim:
+        return "encoder_layer.self_attn._qkv_same_embed_dim was not True"
+    if attention.in_proj_bias is None:
+        return "encoder_layer.self_attn was passed bias=False"
+    if not layer.activation_relu_or_gelu:
+        return "encoder_layer.activation_relu_or_gelu was not True"
+    if layer.norm1.eps != layer.norm2.eps:
+        return "encoder_layer.norm1.eps was not equal to encoder_layer.norm2.eps"
+    return "encoder_layer.self_attn.num_heads is odd" if attention.num_heads % 2 else ""
+
+
 class TransformerEncoder(Module):
     """Copies of an encoder layer in a row, and a norm at the end."""
 
@@ -203,13 +223,34 @@ class TransformerEncoder(Module):
             enable_nested_tensor,
             mask_check,
         )
-        self.use_nested_tensor = False  # read by PyTorch where it loads a whole encoder
+        reason = _why_not_nested(encoder_layer)
+        self.use_nested_tensor = enable_nested_tensor and not reason
+        if enable_nested_tensor and reason:
+            import warnings
+
+            warnings.warn(
+                f"enable_nested_tensor is True, but self.use_nested_tensor is False because {reason}", stacklevel=2
+            )
+
+    def _leaves_out(self, src, mask, padding):
+        """Does PyTorch run this call on nested tensors, so that what was padding comes out as zeros?"""
+        if not self.use_nested_tensor or self.layers[0].training or mask is not None or padding is None:
+            return False
+        if src.dim() != 3 or _C.is_autocast_enabled(src.device.type):
+            return False
+        if _C.is_grad_enabled() and (src.requires_grad or any(p.requires_grad for p in self.layers[0].parameters())):
+            return False
+        left_out = padding.to(_C.bool)
+        return not self.mask_check or not bool((left_out[:, :-1] & ~left_out[:, 1:]).any())
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         src_key_padding_mask = _canonical(src_key_padding_mask, "src_key_padding_mask", mask, "mask", src.dtype)
         mask = _canonical(mask, "mask", None, "", src.dtype, False)
+        leaves_out = self._leaves_out(src, mask, src_key_padding_mask)
         for layer in self.layers:
             src = layer(src, src_mask=mask, is_causal=bool(is_causal), src_key_padding_mask=src_key_padding_mask)
+        if leaves_out:
+            src = src.masked_fill(src_key_padding_mask.to(_C.bool).unsqueeze(-1), 0.0)
         return src if self.norm is None else self.norm(src)
 
 

@@ -1,7 +1,6 @@
 """Modules whose parameters take their shapes from the first input."""
 
 from itertools import chain
-from warnings import warn
 
 from taper.autograd.grad_mode import no_grad as _no_grad
 from taper.nn.parameter import is_lazy
@@ -20,11 +19,6 @@ class LazyModuleMixin:
             self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True),
         )
         self._load_hook, self._initialize_hook = hooks
-        warn(
-            "Lazy modules are a new feature under heavy development so changes to the API or functionality can "
-            "happen at any moment.",
-            stacklevel=2,
-        )
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         """As Module's, with the parameters that have no shape yet as they are."""

@@ -10,6 +10,6 @@ def __getattr__(name):  # needs torch.distributed, which few programs load
     if name in ("DistributedDataParallel", "distributed"):
         from importlib import import_module
 
-        room = import_module("taper.nn.parallel.distributed")
-        return room if name == "distributed" else room.DistributedDataParallel
+        module = import_module("taper.nn.parallel.distributed")
+        return module if name == "distributed" else module.DistributedDataParallel
     raise AttributeError(f"module 'torch.nn.parallel' has no attribute '{name}'")

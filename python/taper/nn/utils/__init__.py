@@ -24,6 +24,25 @@ _LATER = {
     "stateless": "",
 }
 
+__all__ = [  # noqa: F822  (some are loaded at their first use)
+    "rnn",
+    "clip_grad_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+    "parameters_to_vector",
+    "vector_to_parameters",
+    "remove_spectral_norm",
+    "spectral_norm",
+    "remove_weight_norm",
+    "weight_norm",
+    "parametrizations",
+    "parametrize",
+    "stateless",
+    *" ".join(_LATER.values()).split(),
+]
+
 
 def __getattr__(name):
     from importlib import import_module

@@ -1,8 +1,8 @@
-"""Modules made without initialising their parameters."""
+"""Modules whose first values do not count, since others are loaded over them."""
 
 
 def skip_init(module_cls, *args, **kwargs):
-    """A module whose parameters hold whatever; the random stream is left as it was."""
+    """A module as its constructor makes and initialises it; the CPU's default generator is left as it was."""
     from inspect import signature
     from taper._C import default_generator
     from taper.nn.modules.module import Module

@@ -19,10 +19,10 @@ class _ThreadedDataLoaderIter(_BaseDataLoaderIter):
                 "plain tensors, or a Subset of one) with batches made by default_collate, got "
                 f"{type(loader.dataset).__name__}; num_workers reads any dataset"
             )
-        room = loader.worker_threads * max(1, loader.prefetch_factor)
-        self._reader, self._room, self._count, self._marks = (
-            _C._Reader(native, loader.worker_threads, room),
-            room,
+        capacity = loader.worker_threads * max(1, loader.prefetch_factor)
+        self._reader, self._capacity, self._count, self._marks = (
+            _C._Reader(native, loader.worker_threads, capacity),
+            capacity,
             len(native),
             deque(),
         )
@@ -30,7 +30,7 @@ class _ThreadedDataLoaderIter(_BaseDataLoaderIter):
         self._ask()
 
     def _ask(self):
-        while len(self._marks) < self._room:
+        while len(self._marks) < self._capacity:
             index = next(self._order, None)
             if index is None:
                 break

@@ -1,15 +1,17 @@
 /* Neighbouring elements that are moved at once.
  *
+ *   ON_BYTES(n)     of a structure: it lies on a multiple of n bytes
  *   ALIGNED(type)   of a structure of VEC elements of the type: it lies on a multiple of its size
  *   piece_t         PIECE bytes, where that is defined before this text */
 #ifndef PIECE_H
 #define PIECE_H
 
 #if defined(__OPENCL_VERSION__)
-#define ALIGNED(type) __attribute__((aligned(VEC * sizeof(type))))
+#define ON_BYTES(n) __attribute__((aligned(n)))
 #else
-#define ALIGNED(type) __align__(VEC * sizeof(type))
+#define ON_BYTES(n) __align__(n)
 #endif
+#define ALIGNED(type) ON_BYTES(VEC * sizeof(type))
 
 #if !defined(PIECE)
 #elif PIECE == 16

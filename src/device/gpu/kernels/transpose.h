@@ -1,5 +1,5 @@
 /* Copies whose source runs fastest along another dim than their destination: a block reads a tile of TILE by TILE
- * elements row by row, turns it over in shared memory, and writes it row by row. Rows move LOAD and STORE elements at
+ * elements row by row, transposes it in shared memory, and writes it row by row. Rows move LOAD and STORE elements at
  * once (16 bytes, or one element where the memory is not aligned to that); all that a thread reads is on its way before
  * it waits. The program defines
  *
@@ -42,7 +42,8 @@ KERNEL(entry)
     for (uint32_t d = 0; d < g.outer; d++) {
         const uint32_t i = block % g.size_outer[d];
         block /= g.size_outer[d];
-        source += i * g.from_outer[d], target += i * g.to_outer[d];
+        source += i * g.from_outer[d];
+        target += i * g.to_outer[d];
     }
     load_t read[LOADS];
     UNROLL

@@ -1,3 +1,5 @@
+"""What the programs of this folder share."""
+
 import copy
 import sys
 import torch.nn as nn

@@ -1,3 +1,5 @@
+"""Different models are told apart."""
+
 from ddp_begin import r
 import torch.nn as nn
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -1,3 +1,5 @@
+"""Horovod's calls."""
+
 import copy
 import torch
 import torch.nn as nn
@@ -71,17 +73,19 @@ hvd.allreduce(x * x, op=hvd.Sum).sum().backward()
 assert x.grad.tolist() == [2.0 * r * n] * 2
 t = torch.ones(2)
 h = hvd.allreduce_async_(t, op=hvd.Sum)
-assert hvd.synchronize(h) is t and t.tolist() == [n, n] and hvd.poll(h)
+assert hvd.synchronize(h) is t
+assert t.tolist() == [n, n]
+assert hvd.poll(h)
 assert [a.item() for a in hvd.grouped_allreduce([torch.tensor(float(r)), torch.tensor(1.0)], op=hvd.Sum)] == [total, n]
 assert hvd.allgather(torch.full((r + 1, 2), float(r))).shape == (n * (n + 1) // 2, 2)
 assert hvd.broadcast(torch.tensor([r]), 1).item() == 1
 assert hvd.alltoall(torch.arange(n) + 10 * r).tolist() == [10 * i + r for i in range(n)]
 rows, counts = hvd.alltoall(torch.full((n + 1,), r), splits=[1] * (n - 1) + [2])
-assert counts.tolist() == [2 if r == n - 1 else 1] * n and rows.tolist() == [
-    i for i in range(n) for _ in range(2 if r == n - 1 else 1)
-]
+assert counts.tolist() == [2 if r == n - 1 else 1] * n
+assert rows.tolist() == [i for i in range(n) for _ in range(2 if r == n - 1 else 1)]
 assert hvd.reducescatter(torch.arange(2.0 * n), op=hvd.Sum).tolist() == [2.0 * r * n, (2.0 * r + 1) * n]
-assert hvd.broadcast_object({"epoch": r}, 1) == {"epoch": 1} and hvd.allgather_object(r) == list(range(n))
+assert hvd.broadcast_object({"epoch": r}, 1) == {"epoch": 1}
+assert hvd.allgather_object(r) == list(range(n))
 even = hvd.add_process_set([0])
 if even.included():
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=even).item() == 1

@@ -1,3 +1,5 @@
+"""Batch norm over all ranks."""
+
 from ddp_begin import F, apart, n, r, sgd
 import copy
 import torch

@@ -1,3 +1,5 @@
+"""Reductions run while the backward does."""
+
 import ddp_begin  # noqa: F401
 import torch
 import torch.nn as nn

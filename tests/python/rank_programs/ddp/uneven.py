@@ -1,3 +1,5 @@
+"""Uneven inputs."""
+
 from ddp_begin import F, data, n, r, sgd
 import torch
 import torch.distributed as dist
@@ -18,7 +20,8 @@ with ddp.join():
         steps += 1
 every = [None] * n
 dist.all_gather_object(every, ([p.tolist() for p in net.state_dict().values()], steps))
-assert all(one[0] == every[0][0] for one in every) and [one[1] for one in every] == [2 + 3 * i for i in range(n)]
+assert all(one[0] == every[0][0] for one in every)
+assert [one[1] for one in every] == [2 + 3 * i for i in range(n)]
 try:
     with ddp.join(throw_on_early_termination=True):
         for i in range(1 + r):

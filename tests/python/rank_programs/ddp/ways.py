@@ -1,3 +1,5 @@
+"""Ways of reducing gradients."""
+
 from ddp_begin import F, Net, apart, data, n, r, sgd, train
 import copy
 import torch
@@ -20,7 +22,8 @@ ddp = compare(gradient_as_bucket_view=True, bucket_cap_mb=0.0005)
 storages = {p.grad.untyped_storage().data_ptr() for p in ddp.parameters()}
 assert storages == {b.flat.untyped_storage().data_ptr() for b in ddp.reducer.buckets}
 ddp = compare(args=(False,), find_unused_parameters=True)
-assert ddp.module.d.weight.grad is None and ddp.module.c.weight.grad is not None
+assert ddp.module.d.weight.grad is None
+assert ddp.module.c.weight.grad is not None
 compare(args=(False,), static_graph=True)
 compare(static_graph=True)
 
@@ -40,11 +43,9 @@ try:
     ddp(X)
     raise AssertionError("went on")
 except RuntimeError as error:
-    assert (
-        "Expected to have finished reduction in the prior iteration" in str(error)
-        and "d.weight, d.bias" in str(error)
-        and "6 7" in str(error)
-    )
+    assert "Expected to have finished reduction in the prior iteration" in str(error)
+    assert "d.weight, d.bias" in str(error)
+    assert "6 7" in str(error)
 
 # no_sync: gradients add up on the rank alone until the first backward outside
 a, b = copy.deepcopy(net), copy.deepcopy(net)
@@ -79,13 +80,11 @@ seen = []
 
 
 def own_hook(state, bucket):
-    assert (
-        state == "state"
-        and isinstance(bucket, dist.GradBucket)
-        and len(bucket.gradients()) == len(bucket.parameters())
-        and bucket.is_last()
-        and not bucket.index()
-    )
+    assert state == "state"
+    assert isinstance(bucket, dist.GradBucket)
+    assert len(bucket.gradients()) == len(bucket.parameters())
+    assert bucket.is_last()
+    assert not bucket.index()
     seen.append(bucket.buffer().numel())
     future = torch.futures.Future()
     future.set_result(bucket.buffer() * 0 + 2)
@@ -95,7 +94,8 @@ def own_hook(state, bucket):
 ddp = DDP(copy.deepcopy(net))
 ddp.register_comm_hook("state", own_hook)
 F.cross_entropy(ddp(x), y).backward()
-assert seen and all(bool((p.grad == 2).all()) for p in ddp.parameters())
+assert seen
+assert all(bool((p.grad == 2).all()) for p in ddp.parameters())
 
 # forward in eval and without gradients is a plain call
 ddp.eval()
@@ -144,7 +144,8 @@ own.a.weight.grad = torch.zeros_like(own.a.weight).as_subclass(Marked)
 for model in (own, plain):
     ddp = DDP(model)
     F.cross_entropy(ddp(x), y).backward()
-assert type(own.a.weight.grad) is Marked and Marked.copies == 1
+assert type(own.a.weight.grad) is Marked
+assert Marked.copies == 1
 assert torch.equal(own.a.weight.grad.as_subclass(torch.Tensor), plain.a.weight.grad)
 
 # embeddings with sparse gradients are averaged like the others

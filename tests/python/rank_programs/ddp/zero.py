@@ -1,3 +1,5 @@
+"""ZeroRedundancyOptimizer."""
+
 from ddp_begin import Net, apart, r, train
 import copy
 import torch
@@ -19,7 +21,8 @@ for step in range(5):
     train(ref, 1, opt, part=False)
     plan.step(), plan2.step()
 assert apart(net, ref) < 2e-6, apart(net, ref)
-assert len(zero.optim.state) < len(opt.state) and zero.param_groups[0]["lr"] == opt.param_groups[0]["lr"] == 0.01
+assert len(zero.optim.state) < len(opt.state)
+assert zero.param_groups[0]["lr"] == opt.param_groups[0]["lr"] == 0.01
 try:
     zero.state_dict()
     raise AssertionError

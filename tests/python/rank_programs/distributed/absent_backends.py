@@ -1,3 +1,5 @@
+"""Backends that are not there."""
+
 from process_group import dist, n, r, torch
 from torch.distributed.distributed_c10d import BackendConfig
 
@@ -17,10 +19,8 @@ for wrong, error in (
         if call is dist.new_group:
             dist.destroy_process_group()
     dist.init_process_group("gloo")
-assert (
-    dist.get_backend(dist.new_group(backend="")) == "gloo"
-    and dist.get_backend(dist.new_group(backend="cpu:gloo,cuda:nccl")) == "gloo"
-)
+assert dist.get_backend(dist.new_group(backend="")) == "gloo"
+assert dist.get_backend(dist.new_group(backend="cpu:gloo,cuda:nccl")) == "gloo"
 for wrong in ("cpu:gloo,cpu:gloo", "cpu:gloo,foo"):
     try:
         BackendConfig(wrong)

@@ -1,3 +1,5 @@
+"""A process group after a process group."""
+
 import time
 import torch
 import torch.distributed as dist

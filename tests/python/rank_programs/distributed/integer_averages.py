@@ -1,3 +1,5 @@
+"""Averages of whole numbers are refused."""
+
 from process_group import dist, n, r, torch
 
 for call in (

@@ -1,3 +1,5 @@
+"""Ways to meet."""
+
 import os
 import sys
 import torch
@@ -17,10 +19,14 @@ else:
     store.set(f"key{rank}", str(rank))
     store.wait([f"key{i}" for i in range(n)])
     assert [store.get(f"key{i}") for i in range(n)] == [str(i).encode() for i in range(n)]
-    assert store.add("sum", 0) == 0 and store.compare_set("cas", "", "x") == b"x" and not store.check(["absent"])
+    assert store.add("sum", 0) == 0
+    assert store.compare_set("cas", "", "x") == b"x"
+    assert not store.check(["absent"])
     dist.init_process_group("cpu:gloo,cuda:nccl", store=dist.PrefixStore("job", store), rank=rank, world_size=n)
 for _ in range(2):
     t = torch.tensor([1.0])
     dist.all_reduce(t)
-    assert t.item() == n and dist.get_rank() == rank and dist.get_backend() == "gloo"
+    assert t.item() == n
+    assert dist.get_rank() == rank
+    assert dist.get_backend() == "gloo"
     dist.barrier()

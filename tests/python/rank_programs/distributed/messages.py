@@ -1,3 +1,5 @@
+"""Messages from rank to rank."""
+
 from process_group import dist, n, r, torch
 
 x = torch.zeros(4)

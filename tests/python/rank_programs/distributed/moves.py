@@ -1,3 +1,5 @@
+"""Collectives that move tensors and objects."""
+
 from process_group import dist, n, r, torch
 
 for size in (7, 300000):

@@ -1,3 +1,5 @@
+"""Tensors of other devices, through the CPU's memory and back."""
+
 import torch
 import torch.distributed as dist
 
@@ -12,11 +14,9 @@ if torch.xpu.is_available():
     dist.all_gather(parts, torch.full((2,), float(r), device="xpu"))
     x = torch.zeros(2, device="xpu")
     (dist.send(t[0, :2], 1) if r == 0 else dist.recv(x, 0))
-    assert (
-        t.device.type == "xpu"
-        and t.sum().item() == 36
-        and b.tolist() == [[1, 1]] * 3
-        and [p.tolist() for p in parts] == [[0, 0], [1, 1]]
-    )
+    assert t.device.type == "xpu"
+    assert t.sum().item() == 36
+    assert b.tolist() == [[1, 1]] * 3
+    assert [p.tolist() for p in parts] == [[0, 0], [1, 1]]
     assert r == 0 or x.tolist() == [3, 3]
 print("xpu", torch.xpu.is_available())

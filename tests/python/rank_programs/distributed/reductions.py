@@ -1,3 +1,5 @@
+"""Reductions of every dtype and operation."""
+
 from process_group import dist, n, r, torch
 
 t = torch.arange(6.0).reshape(2, 3).t() + r  # strided
@@ -20,7 +22,8 @@ for dtype in (
     for size in (5, 70000):  # all to all at once, and in parts
         x = torch.ones(size, dtype=dtype)
         dist.all_reduce(x)
-        assert x.dtype == dtype and bool((x == (True if dtype is torch.bool else n)).all()), (dtype, x)
+        assert x.dtype == dtype, (dtype, x)
+        assert bool((x == (True if dtype is torch.bool else n)).all()), (dtype, x)
 for op, wanted in (
     ("SUM", n * (n + 1) // 2),
     ("PRODUCT", [1, 2, 6, 24][n - 1]),
@@ -36,7 +39,8 @@ for op, wanted in (
     assert x.tolist() == [wanted] * 3, (op, x)
 big = torch.full((300007,), float(r + 1))
 dist.reduce(big, dst=n - 1, op=dist.ReduceOp.SUM)
-assert big[0] == (n * (n + 1) / 2 if r == n - 1 else r + 1) and bool((big == big[0]).all())
+assert big[0] == (n * (n + 1) / 2 if r == n - 1 else r + 1)
+assert bool((big == big[0]).all())
 out = torch.zeros(2)
 dist.reduce_scatter_tensor(out, torch.arange(2.0 * n))
 assert out.tolist() == [2 * r * n, (2 * r + 1) * n]

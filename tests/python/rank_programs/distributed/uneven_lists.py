@@ -1,3 +1,5 @@
+"""Lists of uneven sizes."""
+
 from process_group import dist, n, r, torch
 
 parts = [torch.zeros(i + 1, 2) for i in range(n)]

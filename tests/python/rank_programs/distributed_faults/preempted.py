@@ -1,3 +1,5 @@
+"""Runs until it hears that the job is preempted."""
+
 import time
 import taper
 

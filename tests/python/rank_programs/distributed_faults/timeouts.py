@@ -1,3 +1,5 @@
+"""Timeouts."""
+
 from process_group import dist, r, torch
 from datetime import timedelta
 

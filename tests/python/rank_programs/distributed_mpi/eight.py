@@ -1,3 +1,5 @@
+"""A sum over eight ranks of one machine."""
+
 from process_group import dist, n, r, torch
 
 t = torch.full((100000,), float(r))

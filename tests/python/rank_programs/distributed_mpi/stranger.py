@@ -1,3 +1,5 @@
+"""Knocks at the store whose port is given."""
+
 import sys
 import taper.distributed as dist
 

@@ -1,3 +1,5 @@
+"""Functional collectives and queues."""
+
 from distributed_names_begin import W, fails, n, r
 import torch
 import torch.distributed as dist
@@ -8,7 +10,8 @@ from torch.distributed.device_mesh import init_device_mesh
 x = torch.arange(4.0) + 10 * r
 for group in (W, [0, 1], [[0, 1]], W.group_name, init_device_mesh("cpu", (2,)), (init_device_mesh("cpu", (2,)), 0)):
     assert fc.wait_tensor(fc.all_reduce(x, "sum", group)).tolist() == [10, 12, 14, 16]
-assert fc.all_reduce(x, "avg", W).tolist() == [5, 6, 7, 8] and fc.all_reduce(x, dist.ReduceOp.MAX, W).tolist() == [
+assert fc.all_reduce(x, "avg", W).tolist() == [5, 6, 7, 8]
+assert fc.all_reduce(x, dist.ReduceOp.MAX, W).tolist() == [
     10,
     11,
     12,
@@ -20,15 +23,12 @@ assert fc.reduce_scatter_tensor(x.view(2, 2), "sum", 1, W).tolist() == [[10 + 2 
 assert fc.all_to_all_single(x, [1, 1] if r == 0 else [3, 3], [1, 3], W).tolist() == (
     [0, 10] if r == 0 else [1, 2, 3, 11, 12, 13]
 )
-assert fc.broadcast(x, 1, W).tolist() == [10, 11, 12, 13] and fc.permute_tensor(x, [1, 0], W).tolist() == [
-    10 - 10 * r + i for i in range(4)
-]
+assert fc.broadcast(x, 1, W).tolist() == [10, 11, 12, 13]
+assert fc.permute_tensor(x, [1, 0], W).tolist() == [10 - 10 * r + i for i in range(4)]
 y = x.clone()
 fc.all_reduce_inplace(y)
-assert (
-    y.tolist() == [10, 12, 14, 16]
-    and [t.tolist() for t in fc.all_reduce_coalesced([x, x], "sum", W)] == [[10, 12, 14, 16]] * 2
-)
+assert y.tolist() == [10, 12, 14, 16]
+assert [t.tolist() for t in fc.all_reduce_coalesced([x, x], "sum", W)] == [[10, 12, 14, 16]] * 2
 
 
 def grad(call):
@@ -39,7 +39,8 @@ def grad(call):
 
 
 # As PyTorch 2.15 gives them.
-assert grad(lambda t: fc.all_reduce(t, "sum", W)) == [3, 6, 9, 12] and grad(lambda t: fc.all_reduce(t, "avg", W)) == [
+assert grad(lambda t: fc.all_reduce(t, "sum", W)) == [3, 6, 9, 12]
+assert grad(lambda t: fc.all_reduce(t, "avg", W)) == [
     1.5,
     3,
     4.5,
@@ -61,9 +62,11 @@ got = [None] * n
 store.barrier("pushed", n)
 mine = [store.queue_pop("work")]
 dist.all_gather_object(got, mine[0])
-assert len(set(got)) == 2 and store.queue_len("work") == 1
+assert len(set(got)) == 2
+assert store.queue_len("work") == 1
 dist.barrier()
 if r == 0:
     assert store.queue_pop("work") in (b"a", b"b", b"c")
     fails(dist.QueueEmptyError, "queue is empty", lambda: store.queue_pop("work", block=False))
-assert store.compare_set("k", "", "1") == b"1" and store.multi_get(["k"]) == [b"1"]
+assert store.compare_set("k", "", "1") == b"1"
+assert store.multi_get(["k"]) == [b"1"]

@@ -1,3 +1,5 @@
+"""States of sharded models."""
+
 from distributed_names_begin import fails, r
 import sys
 import torch
@@ -25,9 +27,8 @@ model(torch.ones(3, 4)).sum().backward()
 optimizer.step()
 whole = StateDictOptions(full_state_dict=True, cpu_offload=True)
 state, moments = get_model_state_dict(model, options=whole), get_optimizer_state_dict(model, optimizer, options=whole)
-assert list(state) == (["0.weight", "0.bias", "2.weight", "2.bias"] if r == 0 else []) and list(moments) == (
-    ["state", "param_groups"] if r == 0 else []
-)
+assert list(state) == (["0.weight", "0.bias", "2.weight", "2.bias"] if r == 0 else [])
+assert list(moments) == (["state", "param_groups"] if r == 0 else [])
 assert list(get_model_state_dict(model, submodules={model[0]})) == ["0.weight", "0.bias"]
 assert list(
     get_model_state_dict(model, submodules={model[2]}, options=StateDictOptions(keep_submodule_prefixes=False))
@@ -55,12 +56,11 @@ from torch.distributed.checkpoint.optimizer import load_sharded_optimizer_state_
 from torch.distributed.fsdp import OptimStateKeyType
 
 numbered = FSDP.rekey_optim_state_dict(saved, OptimStateKeyType.PARAM_ID, first)
-assert sorted(numbered["state"]) == [0, 1, 2, 3] and numbered["param_groups"][0]["params"] == [0, 1, 2, 3]
+assert sorted(numbered["state"]) == [0, 1, 2, 3]
+assert numbered["param_groups"][0]["params"] == [0, 1, 2, 3]
 named = FSDP.rekey_optim_state_dict(numbered, OptimStateKeyType.PARAM_NAME, first)
-assert (
-    named["state"].keys() == saved["state"].keys()
-    and FSDP.rekey_optim_state_dict(named, OptimStateKeyType.PARAM_NAME, first) is named
-)
+assert named["state"].keys() == saved["state"].keys()
+assert FSDP.rekey_optim_state_dict(named, OptimStateKeyType.PARAM_NAME, first) is named
 import os
 
 folder = sys.argv[1]
@@ -68,23 +68,22 @@ dcp.save({"optimizer": saved, "step": 3, "model": {"w": torch.arange(3.0)}}, che
 everything, model_alone = {}, {}
 dcp.load(everything, checkpoint_id=folder, planner=_EmptyStateDictLoadPlanner())
 dcp.load(model_alone, checkpoint_id=folder, planner=_EmptyStateDictLoadPlanner(keys={"model"}))
-assert (
-    everything["step"] == 3
-    and model_alone.keys() == {"model"}
-    and model_alone["model"]["w"].tolist() == [0.0, 1.0, 2.0]
-)
+assert everything["step"] == 3
+assert model_alone.keys() == {"model"}
+assert model_alone["model"]["w"].tolist() == [0.0, 1.0, 2.0]
 loaded = load_sharded_optimizer_state_dict({}, "optimizer", dcp.FileSystemReader(folder))
-assert loaded.keys() == {"optimizer"} and torch.equal(
-    loaded["optimizer"]["state"]["0.weight"]["exp_avg"], saved["state"]["0.weight"]["exp_avg"]
-)
+assert loaded.keys() == {"optimizer"}
+assert torch.equal(loaded["optimizer"]["state"]["0.weight"]["exp_avg"], saved["state"]["0.weight"]["exp_avg"])
 # Every rank starts from rank 1's values.
 from torch.distributed.utils import _sync_module_states
 
 net_of_rank = nn.Linear(2, 2).requires_grad_(False)
 net_of_rank.weight.fill_(float(r)), net_of_rank.bias.fill_(float(r))
 _sync_module_states(net_of_rank, dist.group.WORLD, 1 << 20, 1, {"bias"})
-assert net_of_rank.weight.unique().tolist() == [1.0] and net_of_rank.bias.unique().tolist() == [float(r)]
-assert len(dist.distributed_c10d._pg_map) >= 1 and dist.group.WORLD in dist.distributed_c10d._pg_map
+assert net_of_rank.weight.unique().tolist() == [1.0]
+assert net_of_rank.bias.unique().tolist() == [float(r)]
+assert len(dist.distributed_c10d._pg_map) >= 1
+assert dist.group.WORLD in dist.distributed_c10d._pg_map
 fails(
     ValueError,
     "full_state_dict must be True",
@@ -99,7 +98,5 @@ a, b = (
     get_optimizer_state_dict(*both, options=StateDictOptions(full_state_dict=True))
     for both in ((model, optimizer), (other, second))
 )
-assert (
-    all(torch.equal(a["state"][name]["exp_avg"], b["state"][name]["exp_avg"]) for name in a["state"])
-    and a["state"]["0.bias"]["exp_avg"].abs().sum() > 0
-)
+assert all(torch.equal(a["state"][name]["exp_avg"], b["state"][name]["exp_avg"]) for name in a["state"])
+assert a["state"]["0.bias"]["exp_avg"].abs().sum() > 0

@@ -1,3 +1,5 @@
+"""Hooks of communication, and averagers."""
+
 from distributed_names_begin import F, W, fails, n, r
 import copy
 import torch
@@ -47,7 +49,31 @@ for hook, rank in ((powerSGD_hook, 1), (powerSGD_hook, 4), (batched_powerSGD_hoo
     model.register_comm_hook(state, hook)
     loss = train(model, 60)
     rate, before, after = state.compression_stats()
-    assert spread(model) == 0 and state.iter == 60 and rate > 2 and loss < start - 0.6 * (start - plain), (
+    assert spread(model) == 0, (
+        hook,
+        rank,
+        loss,
+        plain,
+        start,
+        rate,
+    )
+    assert state.iter == 60, (
+        hook,
+        rank,
+        loss,
+        plain,
+        start,
+        rate,
+    )
+    assert rate > 2, (
+        hook,
+        rank,
+        loss,
+        plain,
+        start,
+        rate,
+    )
+    assert loss < start - 0.6 * (start - plain), (
         hook,
         rank,
         loss,
@@ -64,7 +90,8 @@ assert torch.allclose(model.module.weight, ref.module.weight, atol=1e-5)
 fails(ValueError, "start_powerSGD_iter", lambda: PowerSGDState(None, start_powerSGD_iter=1))
 model = DDP(copy.deepcopy(WIDE))
 register_ddp_comm_hook(DDPCommHookType.BF16_COMPRESS, model)
-assert abs(train(model, 60) - plain) < 0.02 and model._get_ddp_logging_data()["comm_hook"] == "bf16_compress_hook"
+assert abs(train(model, 60) - plain) < 0.02
+assert model._get_ddp_logging_data()["comm_hook"] == "bf16_compress_hook"
 model = DDP(copy.deepcopy(WIDE))
 register_ddp_comm_hook(DDPCommHookType.NOOP, model)
 train(model, 3)
@@ -101,19 +128,22 @@ from torch.distributed._composable.replicate import replicate
 torch.manual_seed(r)
 net = nn.Sequential(nn.Linear(20, 40), nn.Tanh(), nn.Linear(40, 12))
 same = replicate(net)
-assert same is net and isinstance(net, nn.Sequential) and list(net.state_dict())[0] == "0.weight" and spread(net) == 0
+assert same is net
+assert isinstance(net, nn.Sequential)
+assert list(net.state_dict())[0] == "0.weight"
+assert spread(net) == 0
 ref = DDP(copy.deepcopy(nn.Sequential(*net)))
-assert abs(train(net, 10) - train(ref, 10)) < 1e-6 and spread(net) == 0
+assert abs(train(net, 10) - train(ref, 10)) < 1e-6
+assert spread(net) == 0
 net.set_requires_gradient_sync(False)
 train(net, 1)
 assert spread(net) > 0
 
 told = ref._get_ddp_logging_data()
-assert (
-    told["world_size"] == n
-    and told["rank"] == r
-    and told["module_name"] == "Sequential"
-    and told["num_parameter_tensors"] == 4
-    and told["backend_name"] == "gloo"
-)
-assert told["bucket_sizes"] == str(4 * (20 * 40 + 40 + 40 * 12 + 12)) and told["dtypes"] == "float32"
+assert told["world_size"] == n
+assert told["rank"] == r
+assert told["module_name"] == "Sequential"
+assert told["num_parameter_tensors"] == 4
+assert told["backend_name"] == "gloo"
+assert told["bucket_sizes"] == str(4 * (20 * 40 + 40 + 40 * 12 + 12))
+assert told["dtypes"] == "float32"

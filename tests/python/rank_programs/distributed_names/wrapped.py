@@ -1,3 +1,5 @@
+"""Activation wrappers."""
+
 import torch
 import torch.nn as nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
@@ -26,15 +28,12 @@ for wrap in (lambda m: checkpoint_wrapper(m, CheckpointImpl.REENTRANT), checkpoi
     net.zero_grad()
     calls.clear()
     wrapped = nn.Sequential(*[wrap(layer) for layer in net])
-    assert (
-        isinstance(wrapped[0], ActivationWrapper)
-        and wrapped[0].in_features == 4
-        and list(wrapped.state_dict()) == names
-    )
+    assert isinstance(wrapped[0], ActivationWrapper)
+    assert wrapped[0].in_features == 4
+    assert list(wrapped.state_dict()) == names
     wrapped(x.clone().requires_grad_()).sum().backward()
-    assert all(torch.allclose(p.grad, g) for p, g in zip(net.parameters(), want)) and len(calls) == (
-        3 if wrap is offload_wrapper else 6
-    )
+    assert all(torch.allclose(p.grad, g) for p, g in zip(net.parameters(), want))
+    assert len(calls) == (3 if wrap is offload_wrapper else 6)
     wrapped.load_state_dict(net.state_dict())
 apply_activation_checkpointing(net, check_fn=lambda m: isinstance(m, Layer))
 assert all(isinstance(layer, CheckpointWrapper) for layer in net)

@@ -1,3 +1,5 @@
+"""Whole weights of a ZeRO checkpoint."""
+
 from distributed_names_begin import fails, r
 import torch
 import torch.distributed as dist
@@ -33,9 +35,8 @@ for stage, bits in ((1, True), (3, True), (2, False)):
     engine.save_checkpoint(folder)
     if r == 0:
         state = get_fp32_state_dict_from_zero_checkpoint(folder)
-        assert list(state) == list(net().state_dict()) and all(
-            t.dtype == torch.float32 and t.device.type == "cpu" for t in state.values()
-        )
+        assert list(state) == list(net().state_dict())
+        assert all(t.dtype == torch.float32 and t.device.type == "cpu" for t in state.values())
         whole = load_state_dict_from_zero_checkpoint(net(), folder)
         assert all(torch.equal(a, state[name]) for name, a in whole.state_dict().items())
         assert any(not torch.equal(a, net().state_dict()[name]) for name, a in state.items())

@@ -1,3 +1,5 @@
+"""What the programs of this folder share."""
+
 import itertools
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, init_device_mesh
 from expect import fails
@@ -22,4 +24,5 @@ def short(placements):
 
 
 def close(a, b, why):
-    assert a.shape == b.shape and torch.allclose(a, b, atol=1e-5), (why, a, b)
+    assert a.shape == b.shape, (why, a, b)
+    assert torch.allclose(a, b, atol=1e-5), (why, a, b)

@@ -1,3 +1,5 @@
+"""Meshes of two dimensions."""
+
 from dtensor_begin import P, R, S0, S1, X, Y, close, fails, lay, r, short
 import itertools
 import torch
@@ -5,29 +7,22 @@ import torch.distributed as dist
 from torch.distributed.tensor import distribute_tensor, init_device_mesh
 
 mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-assert repr(mesh) == "DeviceMesh((dp=2, tp=2), 'cpu', stride=(2, 1))" and mesh.get_coordinate() == (r // 2, r % 2)
-assert (
-    mesh["tp"].mesh.tolist() == [r // 2 * 2, r // 2 * 2 + 1]
-    and mesh["tp"].get_local_rank() == mesh.get_local_rank("tp") == r % 2
-)
-assert (
-    dist.get_process_group_ranks(mesh["dp"].get_group()) == [r % 2, r % 2 + 2]
-    and mesh["tp"]._get_root_mesh() == mesh
-    and mesh["dp"] != mesh["tp"]
-)
+assert repr(mesh) == "DeviceMesh((dp=2, tp=2), 'cpu', stride=(2, 1))"
+assert mesh.get_coordinate() == (r // 2, r % 2)
+assert mesh["tp"].mesh.tolist() == [r // 2 * 2, r // 2 * 2 + 1]
+assert mesh["tp"].get_local_rank() == mesh.get_local_rank("tp") == r % 2
+assert dist.get_process_group_ranks(mesh["dp"].get_group()) == [r % 2, r % 2 + 2]
+assert mesh["tp"]._get_root_mesh() == mesh
+assert mesh["dp"] != mesh["tp"]
 flat = mesh["dp", "tp"]._flatten("both")
-assert (
-    flat.mesh.tolist() == [0, 1, 2, 3]
-    and mesh["both"] == flat
-    and flat.get_local_rank() == r
-    and flat.mesh_dim_names == ("both",)
-)
+assert flat.mesh.tolist() == [0, 1, 2, 3]
+assert mesh["both"] == flat
+assert flat.get_local_rank() == r
+assert flat.mesh_dim_names == ("both",)
 cube = init_device_mesh("cpu", (2, 1, 2), mesh_dim_names=("a", "b", "c"))
-assert (
-    cube["a", "c"].mesh.tolist() == [[0, 1], [2, 3]]
-    and cube["b"].mesh.tolist() == [r]
-    and cube["b", "c"]._flatten().mesh.tolist() == mesh["tp"].mesh.tolist()
-)
+assert cube["a", "c"].mesh.tolist() == [[0, 1], [2, 3]]
+assert cube["b"].mesh.tolist() == [r]
+assert cube["b", "c"]._flatten().mesh.tolist() == mesh["tp"].mesh.tolist()
 with mesh["tp"]:
     assert distribute_tensor(X, placements=[S0]).device_mesh == mesh["tp"]
 fails(KeyError, "'pp'", lambda: mesh["pp"])
@@ -53,7 +48,5 @@ a, b = x.full_tensor().detach().requires_grad_(), Y.clone().requires_grad_()
 (a @ b).square().sum().backward()
 close(x.grad.full_tensor(), a.grad, "x")
 close(w.grad.full_tensor(), b.grad, "w")
-assert (
-    short((y @ lay(torch.randn(8, 2), mesh, R, S0)).placements) == "S0 Psum"
-    and short((x.view(4, 2, 6) @ w).placements) == "S0 S2"
-)
+assert short((y @ lay(torch.randn(8, 2), mesh, R, S0)).placements) == "S0 Psum"
+assert short((x.view(4, 2, 6) @ w).placements) == "S0 S2"

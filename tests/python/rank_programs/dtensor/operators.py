@@ -1,3 +1,5 @@
+"""Operators on parts."""
+
 from dtensor_begin import B, C, F, P, R, S0, S1, S2, X, Y, Z, close, fails, lay, n, r, short
 import itertools
 import torch
@@ -19,7 +21,8 @@ def check(text, expected, *tensors):
         got, ref = (got, ref) if isinstance(got, tuple) else ((got,), (ref,))
         assert len(got) == len(ref)
         for a, b in zip(got, ref):
-            assert short(a.placements) == " ".join(want) and a.shape == b.shape, (text, case, a.placements, a.shape)
+            assert short(a.placements) == " ".join(want), (text, case, a.placements, a.shape)
+            assert a.shape == b.shape, (text, case, a.placements, a.shape)
             close(a.full_tensor().detach(), b.detach(), (text, case))
         if got[0].dtype.is_floating_point and got[0].requires_grad:
             (got[0] * got[0]).sum().full_tensor().backward()
@@ -93,10 +96,8 @@ check("x.sum(0) + x.mean(0)", "S0 > Psum, R > R", torch.randn(5, 3))
 check("F.conv2d(x, y)", "S0 R > S0, R R > R", torch.randn(2, 3, 5, 5), torch.randn(4, 3, 3, 3))
 check("F.scaled_dot_product_attention(x, x, x)", "S0 > S0, S1 > S1, S2 > R", torch.randn(2, 2, 4, 3))
 ids = distribute_tensor(torch.tensor([0, 3, 2, 1]), mesh, [S0])
-assert (
-    short(F.embedding(ids, lay(X, mesh, R)).placements) == "S0"
-    and short(F.embedding(ids, lay(X, mesh, S1)).placements) == "S1"
-)
+assert short(F.embedding(ids, lay(X, mesh, R)).placements) == "S0"
+assert short(F.embedding(ids, lay(X, mesh, S1)).placements) == "S1"
 
 # Moving.
 for a, b in itertools.product((S0, S1, R, P), repeat=2):
@@ -167,7 +168,8 @@ for _ in range(2):
 for (name, p), q in zip(net.named_parameters(), ref.parameters()):
     close(p.grad.full_tensor(), q.grad, name)
 close(net[1].running_mean.full_tensor(), ref[1].running_mean, "running mean")
-assert net[5].weight.placements == (S0,) and net[0].weight.placements == (R,)
+assert net[5].weight.placements == (S0,)
+assert net[0].weight.placements == (R,)
 made = nn.init.orthogonal_(lay(torch.zeros(4, 4), mesh, S0))
 assert made.placements == (S0,)
 close(made.full_tensor() @ made.full_tensor().t(), torch.eye(4), "orthogonal")
@@ -178,7 +180,8 @@ file = io.BytesIO()
 torch.save(lay(X, mesh, S1), file)
 file.seek(0)
 back = torch.load(file, weights_only=False)
-assert back.placements == (S1,) and back.device_mesh == mesh
+assert back.placements == (S1,)
+assert back.device_mesh == mesh
 close(back.full_tensor(), X, "saved")
 from torch.distributed.tensor.experimental import implicit_replication
 

@@ -1,3 +1,5 @@
+"""A transformer over both dimensions of a mesh."""
+
 from dtensor_begin import F, R, S1, close
 import torch
 from torch.distributed.tensor import Shard, init_device_mesh

@@ -1,3 +1,5 @@
+"""fully_shard over tensor parallel layers."""
+
 from dtensor_begin import R, S0, S1, X, close, r, short
 import itertools
 import torch
@@ -43,17 +45,13 @@ torch.manual_seed(4)
 whole, X = Net(), torch.randn(8, 6)
 net = sharded(copy.deepcopy(whole))
 placed = {name: short(p.placements) for name, p in net.named_parameters()}
-assert (
-    placed["layers.0.0.weight"] == "_S0, 2 S0"
-    and placed["layers.0.2.weight"] == "S0 S1"
-    and placed["layers.0.2.bias"] == "S0 R"
-    and placed["last.bias"] == "_S0, 2 S0"
-), placed
-assert (
-    net.layers[0][0].weight.device_mesh == mesh
-    and net.layers[0][0].weight.to_local().shape == (3 - r // 2, 6)
-    and net.layers[0][0].weight.shape == (10, 6)
-)
+assert placed["layers.0.0.weight"] == "_S0, 2 S0", placed
+assert placed["layers.0.2.weight"] == "S0 S1", placed
+assert placed["layers.0.2.bias"] == "S0 R", placed
+assert placed["last.bias"] == "_S0, 2 S0", placed
+assert net.layers[0][0].weight.device_mesh == mesh
+assert net.layers[0][0].weight.to_local().shape == (3 - r // 2, 6)
+assert net.layers[0][0].weight.shape == (10, 6)
 ref, mine = torch.optim.AdamW(whole.parameters(), lr=0.05), torch.optim.AdamW(net.parameters(), lr=0.05)
 
 

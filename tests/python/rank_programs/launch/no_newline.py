@@ -1,3 +1,5 @@
+"""Prints on both streams, the last line without its end."""
+
 import os
 import sys
 

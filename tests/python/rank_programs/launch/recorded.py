@@ -1,3 +1,5 @@
+"""Fails in a function under `record`."""
+
 from torch.distributed.elastic.multiprocessing.errors import record
 
 

@@ -1,3 +1,5 @@
+"""Leaves its process id in the folder that is given, and sleeps."""
+
 from launch_begin import leave
 import os
 import sys

@@ -1,3 +1,5 @@
+"""Prints a line for each of five steps."""
+
 import os
 import time
 

@@ -1,3 +1,5 @@
+"""A job that listens on this machine alone."""
+
 from network_begin import listening
 import os
 

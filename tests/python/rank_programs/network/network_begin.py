@@ -1,3 +1,5 @@
+"""What the programs of this folder share."""
+
 import os
 import re
 import socket

@@ -1,3 +1,5 @@
+"""Workers that answer calls, and wait until a stranger has tried."""
+
 from network_begin import listening
 import os
 

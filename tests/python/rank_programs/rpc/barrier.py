@@ -1,3 +1,5 @@
+"""Some workers wait for each other."""
+
 import os
 import sys
 

@@ -1,3 +1,5 @@
+"""Calls beside a process group, begun in either order."""
+
 from rpc_begin import rank, world
 import sys
 import torch

@@ -1,3 +1,5 @@
+"""Calls and references."""
+
 from rpc_begin import fails, rank, world
 import time
 import torch
@@ -45,10 +47,8 @@ class Counter:
 
 rpc.init_rpc(f"w{rank}", rank=rank, world_size=world)
 if rank == 0:
-    assert (
-        rpc_sync("w1", add, args=(torch.ones(2), 3)).tolist() == [4, 4]
-        and rpc_sync(1, torch.add, args=(1, 2), kwargs={"alpha": 2}) == 5
-    )
+    assert rpc_sync("w1", add, args=(torch.ones(2), 3)).tolist() == [4, 4]
+    assert rpc_sync(1, torch.add, args=(1, 2), kwargs={"alpha": 2}) == 5
     assert torch.futures.wait_all([rpc_async(f"w{i}", where) for i in range(world)]) == ["w0", "w1", "w2"]
     assert rpc_sync("w1", chain, args=("w2", torch.ones(1))).item() == 20
     fails(ValueError, "On WorkerInfo(id=1, name=w1):", lambda: rpc_sync("w1", fail))
@@ -56,21 +56,23 @@ if rank == 0:
     fails(RuntimeError, "ran for more than set timeout (300 ms)", lambda: rpc_sync("w1", sleep, timeout=0.3))
     fails(RuntimeError, "already initialized", lambda: rpc.init_rpc("w0"))
     counter = remote("w1", Counter, args=(5,))
-    assert not counter.is_owner() and counter.owner() == rpc.get_worker_info("w1") and counter.rpc_sync().more(2) == 7
-    assert counter.rpc_async().more(1).wait() == 8 and counter.remote().more(1).to_here() == 9
+    assert not counter.is_owner()
+    assert counter.owner() == rpc.get_worker_info("w1")
+    assert counter.rpc_sync().more(2) == 7
+    assert counter.rpc_async().more(1).wait() == 8
+    assert counter.remote().more(1).to_here() == 9
     fails(RuntimeError, "can't call localValue() on user", counter.local_value)
     fails(ValueError, "invalid literal", lambda: remote("w1", int, args=("z",)).to_here())
     assert [rpc_sync("w1", ask, args=(remote("w0", add, args=(i, 1)),)) for i in range(30)] == list(
         range(2, 32)
     )  # known at once where it is made
     mine = RRef(torch.arange(3))
-    assert (
-        mine.is_owner()
-        and rpc_sync("w1", ask, args=(mine,)).tolist() == [1, 2, 3]
-        and rpc_sync("w2", ask, args=(remote("w1", add, args=(1, 2)),)) == 4
-    )
+    assert mine.is_owner()
+    assert rpc_sync("w1", ask, args=(mine,)).tolist() == [1, 2, 3]
+    assert rpc_sync("w2", ask, args=(remote("w1", add, args=(1, 2)),)) == 4
     w = torch.ones(2, requires_grad=True) * 2
-    assert rpc_sync("w1", add, args=(w, 0)).requires_grad and rpc_sync("w1", add, args=(w, 0)).is_leaf
+    assert rpc_sync("w1", add, args=(w, 0)).requires_grad
+    assert rpc_sync("w1", add, args=(w, 0)).is_leaf
     big = torch.arange(300000.0)
     assert torch.equal(rpc_sync("w1", add, args=(big, 0)), big)
     del counter

@@ -1,3 +1,5 @@
+"""Gradients across workers."""
+
 from rpc_begin import fails, rank, world
 import torch
 import torch.distributed.autograd as dist_autograd
@@ -43,7 +45,8 @@ if rank == 0:
             h = parts[0].rpc_sync().forward(h) + h  # two ways back
             loss = head(h).square().mean()
             dist_autograd.backward(context, [loss])
-            assert head.weight.grad is None and dist_autograd.get_gradients(context)[head.weight].shape == (1, 3)
+            assert head.weight.grad is None
+            assert dist_autograd.get_gradients(context)[head.weight].shape == (1, 3)
             far.step(context)
         fails(RuntimeError, "Could not find autograd context", lambda: dist_autograd.get_gradients(context))
         h = here[1](here[0](x))

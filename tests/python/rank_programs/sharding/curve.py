@@ -1,3 +1,5 @@
+"""A training, saved in the middle (begin) or resumed (sharded: resume, whole: one); prints the later losses."""
+
 from sharding_begin import F, Net, X, Y, n, r
 import sys
 import torch

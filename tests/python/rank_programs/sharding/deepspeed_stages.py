@@ -1,3 +1,5 @@
+"""DeepSpeed's stages."""
+
 import copy
 import sys
 import torch
@@ -59,10 +61,8 @@ def make(stage, **more):
     engine, optimizer, loader, schedule = deepspeed.initialize(
         model=net, model_parameters=net.parameters(), config=config
     )
-    assert (
-        engine.train_micro_batch_size_per_gpu() * 2 * dist.get_world_size() == 48
-        and engine.zero_optimization_stage() == stage
-    )
+    assert engine.train_micro_batch_size_per_gpu() * 2 * dist.get_world_size() == 48
+    assert engine.zero_optimization_stage() == stage
     return engine
 
 
@@ -81,15 +81,14 @@ for stage in (0, 1, 2, 3):
     train(engine, 6)
     off = max((value - ref.state_dict()[name]).abs().max().item() for name, value in weights(engine).items())
     assert off < 1e-6, (stage, off)
-    assert (
-        engine.global_steps == 6
-        and engine.get_lr() == [group["lr"] for group in ropt.param_groups]
-        and abs(engine.get_global_grad_norm() - norm.item()) < 1e-5
-    ), stage
+    assert engine.global_steps == 6, stage
+    assert engine.get_lr() == [group["lr"] for group in ropt.param_groups], stage
+    assert abs(engine.get_global_grad_norm() - norm.item()) < 1e-5, stage
     engine.save_checkpoint(sys.argv[1], tag=f"stage{stage}", client_state={"epoch": stage})
     mine, (path, client) = make((stage + 1) % 4), (None, None)
     path, client = mine.load_checkpoint(sys.argv[1])  # the last one, in another stage
-    assert client == {"epoch": stage} and mine.global_steps == 6
+    assert client == {"epoch": stage}
+    assert mine.global_steps == 6
     train(engine, 2), train(mine, 2)
     a, b = weights(engine), weights(mine)
     assert all(torch.allclose(a[name], b[name], atol=1e-6) for name in a), stage
@@ -99,7 +98,8 @@ for stage, kind in ((1, "bf16"), (2, "fp16"), (3, "bf16")):
     off = max((value - ref.state_dict()[name]).abs().max().item() for name, value in weights(engine).items())
     assert 0 < off < 0.03, (stage, kind, off)
 with deepspeed.zero.GatheredParameters(engine.module.first.weight, modifier_rank=0):
-    assert engine.module.first.weight.data.shape == (17, 6) and type(engine.module.first.weight.data) is torch.Tensor
+    assert engine.module.first.weight.data.shape == (17, 6)
+    assert type(engine.module.first.weight.data) is torch.Tensor
     if dist.get_rank() == 0:
         engine.module.first.weight.data.fill_(2.0)
 assert weights(engine)["first.weight"].unique().tolist() == [2.0]

@@ -1,3 +1,5 @@
+"""Layers in parts, and pipelines."""
+
 from sharding_begin import F, X, Y, n, r
 import copy
 import torch

@@ -1,3 +1,5 @@
+"""Weights in two places, unused ones, and meshes of two dimensions."""
+
 from sharding_begin import F, apart, n, r
 import copy
 import sys
@@ -37,9 +39,9 @@ class Tied(
 
 I, J = torch.randint(0, 12, (16,)), torch.randint(0, 12, (16,))
 mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
-assert (
-    mesh["shard"].size() == 2 and mesh["shard"].get_local_rank() == r % 2 and mesh.get_local_rank("replicate") == r // 2
-)
+assert mesh["shard"].size() == 2
+assert mesh["shard"].get_local_rank() == r % 2
+assert mesh.get_local_rank("replicate") == r // 2
 for options in ({}, {"mesh": mesh}):
     torch.manual_seed(3)
     net = Tied()
@@ -54,7 +56,9 @@ for options in ({}, {"mesh": mesh}):
         opt.zero_grad(), ropt.zero_grad()
         F.cross_entropy(net(I[r::n], r == 0), J[r::n]).backward()
         (sum(F.cross_entropy(ref(I[k::n], k == 0), J[k::n]) for k in range(n)) / n).backward()
-        assert net.none.weight.grad is None and net.some.weight.grad is not None and net.frozen.weight.grad is None
+        assert net.none.weight.grad is None
+        assert net.some.weight.grad is not None
+        assert net.frozen.weight.grad is None
         opt.step(), ropt.step()
     state = get_model_state_dict(net, options=whole)
     assert apart(state, ref) < 1e-6, (options, apart(state, ref))

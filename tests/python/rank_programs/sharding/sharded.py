@@ -1,3 +1,5 @@
+"""FullyShardedDataParallel and fully_shard."""
+
 from sharding_begin import F, Net, X, Y, apart, n, r
 import copy
 import torch
@@ -37,7 +39,9 @@ def wrapped(kind, net):
     if kind == "fully_shard":
         for layer in net.layers:
             fully_shard(layer)
-        assert fully_shard(net) is net and isinstance(net, FSDPModule) and isinstance(net, Net)
+        assert fully_shard(net) is net
+        assert isinstance(net, FSDPModule)
+        assert isinstance(net, Net)
         return net
     policy = {
         "FULL_SHARD": ModuleWrapPolicy({nn.Sequential}),
@@ -61,20 +65,20 @@ for kind in ("fully_shard", "FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD"):
     total = sum(p.numel() for p in ref.parameters())
     assert held == total if kind == "NO_SHARD" else held < 0.6 * total, (kind, held, total)
     units = [m.__dict__["_fsdp_unit"] for m in model.modules() if "_fsdp_unit" in m.__dict__]
-    assert len(units) > 3 and all(
+    assert len(units) > 3
+    assert all(
         one.whole.untyped_storage().nbytes() == 0 for unit in units for one in unit.params
     )  # at rest nothing is whole
     if kind != "fully_shard":
         plain = model.state_dict()
-        assert (
-            type(plain["first.weight"]) is torch.Tensor
-            and list(plain) == list(ref.state_dict())
-            and [name for name, _ in model.named_parameters()] == list(ref.state_dict())
-        )
+        assert type(plain["first.weight"]) is torch.Tensor
+        assert list(plain) == list(ref.state_dict())
+        assert [name for name, _ in model.named_parameters()] == list(ref.state_dict())
         with FSDP.state_dict_type(model, StateDictType.SHARDED_STATE_DICT):
             assert hasattr(model.state_dict()["first.weight"], "to_local")
         with FSDP.summon_full_params(model):
-            assert net.first.weight.shape == (17, 6) and torch.allclose(net.first.weight, ref.first.weight, atol=1e-6)
+            assert net.first.weight.shape == (17, 6)
+            assert torch.allclose(net.first.weight, ref.first.weight, atol=1e-6)
             with torch.no_grad():
                 net.first.bias.fill_(4.0)
         assert model.state_dict()["first.bias"].tolist() == [4.0] * 17

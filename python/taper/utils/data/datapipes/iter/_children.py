@@ -47,7 +47,7 @@ class _Container(IterDataPipe):
         finally:
             self._exhausted[instance_id] = True
 
-    def _check_room(self, held):
+    def _check_buffer_size(self, held):
         if 0 <= self.buffer_size < held:
             raise BufferError(
                 f"{type(self).__name__.strip('_')} buffer overflow, buffer size {self.buffer_size} is insufficient."
@@ -76,7 +76,7 @@ class _ForkerIterDataPipe(_Container):
         while True:
             at = self._read[instance_id] - self._first
             if at == len(self._items):
-                self._check_room(
+                self._check_buffer_size(
                     len(self._items) + 1 - (min(self._read) - self._first) if self.num_instances > 1 else 0
                 )
                 try:
@@ -122,7 +122,7 @@ class _DemultiplexerIterDataPipe(_Container):
                         "returned."
                     )
                 if kind != instance_id:
-                    self._check_room(sum(map(len, self._waiting)) + 1)
+                    self._check_buffer_size(sum(map(len, self._waiting)) + 1)
                 self._waiting[kind].append(item)
             yield self._waiting[instance_id].pop(0)
 

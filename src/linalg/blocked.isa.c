@@ -1,8 +1,0 @@
-/* The float32 kernels of factorisations: see blocked.h. */
-#include "linalg/blocked.h"
-#include <math.h>
-#include "linalg/float_vectors.h"
-#include "linalg/transpose.h"
-
-#define B(name) TPI_ISA(tpi_block_##name)
-#include "linalg/blocked_kernels.h"
