@@ -64,10 +64,12 @@ done
 # ---- Package managers ----
 manager=
 column=
+patience=
 if command -v dpkg-query > /dev/null && command -v apt-get > /dev/null; then
     manager=apt column=5
     install='apt-get install -y --no-install-recommends'
     refresh='apt-get update -q'
+    patience='-o DPkg::Lock::Timeout=600' # fresh systems update themselves for some minutes, and hold the lock
     installed=" $(dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p' | tr '\n' ' ') "
 elif command -v rpm > /dev/null && command -v dnf > /dev/null; then
     manager=dnf column=6
@@ -214,16 +216,16 @@ fi
 # ---- Installing ----
 export DEBIAN_FRONTEND=noninteractive
 if [ -n "$missing$missing_wanted" ] && [ -n "${refresh:-}" ]; then
-    $as_root $refresh || echo "setup.sh: the package lists could not be refreshed; trying with those there are" >&2
+    $as_root $refresh $patience || echo "setup.sh: the package lists could not be refreshed; trying with those there are" >&2
 fi
 # shellcheck disable=SC2086
 needed=$(offered $missing) wanted=$(offered $missing_wanted)
 if [ -n "$needed$wanted" ]; then
     echo "Installing:$needed$wanted"
-    if ! $as_root $install$needed$wanted; then
-        [ -z "$needed" ] || $as_root $install$needed
+    if ! $as_root $install$needed$wanted $patience; then
+        [ -z "$needed" ] || $as_root $install$needed $patience
         for package in $wanted; do
-            $as_root $install "$package" || echo "setup.sh: $package could not be installed; Taper is built without it" >&2
+            $as_root $install "$package" $patience || echo "setup.sh: $package could not be installed; Taper is built without it" >&2
         done
     fi
 fi
@@ -231,7 +233,7 @@ for choice in $missing_extra; do
     for package in $(echo "$choice" | tr '|' ' '); do
         is_offered "$package" || continue
         echo "Installing, as an option: $package"
-        $as_root $install "$package" || echo "setup.sh: $package could not be installed; Taper works without it" >&2
+        $as_root $install "$package" $patience || echo "setup.sh: $package could not be installed; Taper works without it" >&2
         break
     done
 done
