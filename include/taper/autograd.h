@@ -228,11 +228,14 @@ TP_API bool tp_set_trace_hooks(const tp_trace_hooks *hooks); /* of the process; 
 /* ---- For language bindings ---- */
 /* An opaque tensor has a shape and a history, but the binding computes with it: its object holds the elements in a form
  * of its own. The tape asks the binding's handler for what it would compute itself. `what` is "add" (a + b), "detach"
- * (a without history) or "ones_like" (of a); the handler gives an owned tensor, or NULL with an error pending. */
+ * (a without history), "ones_like" or "clone" (of a); the handler gives an owned tensor, or NULL with an error pending.
+ */
 typedef tp_tensor *(*tp_opaque_fn)(const char *what, tp_tensor *a, tp_tensor *b);
 TP_API bool tp_set_opaque(tp_tensor *t, bool opaque);
 TP_API void tp_set_opaque_handler(
     tp_opaque_fn handler); /* of the process; NULL: none, and the tape computes with the tensors as they are */
+TP_API void tp_watch_tape(
+    bool on); /* from now on the handler is asked about tensors that are not opaque too; each true needs its false */
 
 TP_END
 

@@ -121,7 +121,8 @@ static PyObject *node_repr(PyObject *o) {
 }
 static PyObject *node_name(PyObject *o, PyObject *unused) {
     (void)unused;
-    return PyUnicode_FromString(tp_node_name(node_of(o)));
+    const bool of_leaf = tp_node_variable(node_of(o)) != NULL; /* PyTorch names these with their namespace */
+    return PyUnicode_FromFormat("%s%s", of_leaf ? "torch::autograd::" : "", tp_node_name(node_of(o)));
 }
 static PyObject *node_sequence(PyObject *o, PyObject *unused) {
     (void)unused;

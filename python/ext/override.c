@@ -168,7 +168,7 @@ PyObject *tpy_call_override(PyObject *function, PyObject *const *args, Py_ssize_
     return result;
 }
 
-/* What the tape would compute with a tensor of a class with a handler: "add", "detach" or "ones_like". */
+/* What the tape would compute with a tensor of a class with a handler: "add", "detach", "ones_like" or "clone". */
 static tp_tensor *answer_tape(const char *what, tp_tensor *a, tp_tensor *b) {
     tpy_entry entry = tpy_enter();
     PyObject *args[] = {tpy_wrap(tp_retain(a)), b ? tpy_wrap(tp_retain(b)) : Py_NewRef(Py_None)};
@@ -324,6 +324,7 @@ static PyObject *change_dispatch(PyObject *module,
     if (!PyArg_ParseTuple(args, "ll", &n, &off)) return NULL;
     modes += n;
     dispatch_modes += n;
+    for (long i = n < 0 ? -n : n; i; i--) tp_watch_tape(n > 0);
     dispatch_off += off;
     Py_RETURN_NONE;
 }

@@ -16,10 +16,15 @@ def kernel(function):
 
 
 def _pullback(forward, input, grad):
-    """The gradient of forward at input."""
-    with taper.enable_grad():
-        leaf = input.detach().requires_grad_()
-        return taper.autograd.grad(forward(leaf), leaf, grad)[0]
+    """The gradient of forward at input. It is below the transforms that torch.func runs in, if any."""
+    levels = _C._enter_transform(0)
+    _C._enter_transform(-levels)
+    try:
+        with taper.enable_grad():
+            leaf = input.detach().requires_grad_()
+            return taper.autograd.grad(forward(leaf), leaf, grad)[0]
+    finally:
+        _C._enter_transform(levels)
 
 
 # ---- Moving and reading ----

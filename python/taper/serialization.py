@@ -522,6 +522,8 @@ def _open(path, memory, mmap, names):
         )
     except RuntimeError as error:
         if "judging by how it starts" in str(error):  # PyTorch takes it for a pickle, which it is not
+            if not (os.path.getsize(path) if memory is None else len(memory)):
+                raise EOFError("Ran out of input") from None
             raise pickle.UnpicklingError(str(error)) from None
         raise
     if file.format not in ("pt", "old pt"):

@@ -388,13 +388,13 @@ static bool add_to_slot(const run *r, tp_tensor **slot, tp_tensor *g) {
         *slot = g;
         return true;
     }
-    bool opaque = tpi_opaque(g) || tpi_opaque(*slot);
-    if (!opaque && is_ours(r, g) && !is_ours(r, *slot)) { /* a + b is b + a to the last bit */
+    bool asked = tpi_asks(g) || tpi_asks(*slot);
+    if (!asked && is_ours(r, g) && !is_ours(r, *slot)) { /* a + b is b + a to the last bit */
         tp_tensor *other = *slot;
         *slot = g;
         g = other;
     }
-    if (!opaque && is_ours(r, *slot)) {
+    if (!asked && is_ours(r, *slot)) {
         bool ok = tpi_add_grads_into(*slot, g);
         tpi_release(g);
         return ok;
@@ -565,7 +565,7 @@ static tp_tensor *ones_like(tp_tensor *root, int64_t i) {
                         "grad can be implicitly created only for real scalar outputs: output %lld is %s of shape %s; "
                         "give its gradient",
                         (long long)i, tp_dtype_name((tp_dtype)root->dtype), tpi_shape_text(tpi_shape(root)));
-    if (tpi_opaque(root)) return tpi_ask_opaque(TPI_OPERATOR(ones_like)->name, root, NULL);
+    if (tpi_asks(root)) return tpi_ask_opaque(TPI_OPERATOR(ones_like)->name, root, NULL);
     tp_tensor *g = tpi_empty(tpi_shape(root), (tp_dtype)root->dtype, tpi_device(root));
     if (g && tpi_device(g).type == TP_CPU && !tpi_recording) {
         tpi_store_scalar(g->data, (tp_dtype)g->dtype, tp_float(1));

@@ -327,7 +327,7 @@ tp_tensor *tpi_sum_to(tp_tensor *t, tp_ints shape) { return tpo_sum_to(t, shape)
 tp_tensor *tpi_to_dtype(tp_tensor *t, tp_dtype dtype) { return tpo_to_dtype(t, dtype); }
 tp_tensor *tpi_real_part(tp_tensor *t) { return tpo_real(t); }
 tp_tensor *tpi_add_grads(tp_tensor *a, tp_tensor *b) {
-    if (__builtin_expect(tpi_opaque(a) || tpi_opaque(b), 0)) return tpi_ask_opaque(TPI_OPERATOR(add)->name, a, b);
+    if (__builtin_expect(tpi_asks(a) || tpi_asks(b), 0)) return tpi_ask_opaque(TPI_OPERATOR(add)->name, a, b);
     return tpo_add(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1));
 }
 tp_tensor *tpi_as_strided(tp_tensor *t, tp_ints shape, tp_ints strides, int64_t offset) {

@@ -50,6 +50,7 @@ static bool may_be_kept(tp_tensor *g, const tp_tensor *leaf) {
 
 static tp_tensor *copy_for(tp_tensor *g, const tp_tensor *like) {
     if (tpi_opaque(g)) return tpi_grad_off ? tpi_ask_opaque("detach", g, NULL) : tpi_retain(g);
+    if (tpi_asks(g)) return tpi_ask_opaque("clone", g, NULL);
     tp_tensor *copy = tpi_empty_like(like, (tp_dtype)g->dtype);
     if (!copy) return NULL;
     if (tpi_record_copy(copy, g)) return copy;
@@ -79,7 +80,7 @@ static bool add_grad(tpi_autograd *ag, const void *key, tp_tensor *leaf, tp_tens
     for (;;) {
         pthread_mutex_lock(lock);
         tp_tensor *had = ag->grad;
-        bool in_place = had && leaf && tpi_grad_off && !had->requires_grad && !tpi_opaque(had) && !tpi_opaque(g);
+        bool in_place = had && leaf && tpi_grad_off && !had->requires_grad && !tpi_asks(had) && !tpi_asks(g);
         bool ok = !in_place || tpi_add_grads_into(had, g);
         if (in_place && ok) tpi_touch(had);
         if (!in_place) tpi_retain(had);

@@ -136,6 +136,11 @@ void tpi_history_of_view(tp_tensor *view, tp_tensor *of);
 tp_tensor *tpi_real_part(tp_tensor *t); /* of a complex tensor */
 /* What the binding's handler makes of opaque tensors (tp_set_opaque), one of which the caller has seen. */
 static inline bool tpi_opaque(const tp_tensor *t) { return (t->flags & TPI_OPAQUE) != 0; }
+/* Does the binding's handler compute for the tape? With opaque tensors, and with all of them while it watches. */
+extern _Atomic int tpi_watchers;
+static inline bool tpi_asks(const tp_tensor *t) {
+    return tpi_opaque(t) || atomic_load_explicit(&tpi_watchers, memory_order_relaxed) > 0;
+}
 tp_tensor *tpi_ask_opaque(const char *what, tp_tensor *a, tp_tensor *b);
 tp_tensor *tpi_add_grads(tp_tensor *a, tp_tensor *b); /* a + b, same shape and dtype */
 bool tpi_add_to_part(tp_tensor *sum, const struct tpi_geometry *part, tp_tensor *grad); /* the same for a view of sum */

@@ -1,5 +1,5 @@
-/* Opaque tensors: the tape adds, detaches and begins with them by asking the language binding that computes with them.
- */
+/* Opaque tensors: the tape adds, copies and begins with them by asking the language binding that computes with them. A
+ * binding that watches is asked about all tensors. */
 #include "autograd/node.h"
 #include "tensor/check_arguments.h"
 
@@ -8,6 +8,10 @@
 static _Atomic(tp_opaque_fn) handler;
 
 void tp_set_opaque_handler(tp_opaque_fn fn) { atomic_store(&handler, fn); }
+
+_Atomic int tpi_watchers;
+
+void tp_watch_tape(bool on) { atomic_fetch_add(&tpi_watchers, on ? 1 : -1); }
 
 bool tp_set_opaque(tp_tensor *t, bool opaque) {
     if (TPI_ENDED(t, "a tensor")) return false;

@@ -43,8 +43,8 @@ bool tpi_saved_input(tpi_saved *slot, tp_tensor *t) {
     if (!t) return true;
     if (!may_be_saved(t)) return false;
     bool packs = tpi_packs(t);
-    if (!packs && (tpi_is_tracked_leaf(t) ||
-                   tpi_opaque(t))) { /* an alias of an opaque tensor would lack what the binding knows of it */
+    if (!packs &&
+        (tpi_is_tracked_leaf(t) || tpi_asks(t))) { /* an alias would lack what the binding knows of the tensor */
         *slot = (tpi_saved){.t = tpi_retain(t), .version = tpi_version(t), .kind = TPI_SAVED_LEAF};
         return true;
     }

@@ -108,8 +108,8 @@ def test_what_is_not_there_says_so_at_first_use():
         f"{name} is not in Taper yet\n"
         for name in (
             "torch.ao.quantization.prepare_qat",
-            "torch.fx.experimental.proxy_tensor.make_fx",
-            "torch.fx.experimental.proxy_tensor.make_fx",
+            "torch.fx.passes.split_module.split_module",
+            "torch.fx.passes.split_module.split_module",
             "torch.ao.quantization.QConfigMapping",
             "intel_extension_for_pytorch.quantization",
             "torch.ao.quantization.quantize_qat",

@@ -19,6 +19,7 @@ Tensor = _C.Tensor
 class _State(_local):
     def __init__(self):
         self.modes = []  # TorchDispatchModes that this thread is in, the innermost last
+        self.records = 0  # of them those that want backward passes of views and writes in operators, too
 
 
 state = _State()
@@ -213,12 +214,12 @@ def call(function, args, kwargs):
     if own is not None:
         return own(*args, **kwargs)
     packet = getattr(taper.ops.aten, name, None) if name else None
-    found = _resolve_named(packet, function, args, kwargs) if packet is not None else None
-    if found is not None:
-        _add_options(*found)
+    requires_grad = kwargs.get("requires_grad") is True  # Python's word: the schema of a factory has none
+    plain = {k: v for k, v in kwargs.items() if k != "requires_grad"} if requires_grad else kwargs
+    found = _resolve_named(packet, function, args, plain) if packet is not None else None
     if found is None:
         return _without_handlers(function, name, args, kwargs)
-    requires_grad = bool(kwargs.get("requires_grad")) and "requires_grad" not in found[2]
+    _add_options(*found)
     result = compose(*found)
     return result.requires_grad_() if requires_grad else result
 
@@ -385,11 +386,13 @@ def _is_dense(tensor):
 
 
 def answer_tape(what, one, two):
-    """What the tape itself would compute with gradients: their sum, a gradient without history, or the first gradient
-    of all."""
+    """What the tape itself would compute with gradients: their sum, a copy, a gradient without history, or the first
+    gradient of all."""
     aten = taper.ops.aten
     if what == "add":
         return run(aten.add.Tensor, (one, two), {})
+    if what == "clone":
+        return run(aten.clone.default, (one,), {})
     if what == "detach":
         if _is_dense(one):
             return run(aten.detach.default, (one,), {})

@@ -4,9 +4,10 @@ from inspect import signature
 
 import taper
 from taper import _C
-from taper._dispatch import Tensor, ask, tensors_of
+from taper._dispatch import Tensor, ask, state, tensors_of
 from taper._dispatch._derivatives import DERIVATIVES, WITHOUT
 from taper.autograd.function import Function
+from taper.overrides import _forward
 
 
 class _Call:
@@ -127,6 +128,11 @@ def _node_class(overload):
 
 
 class _Recorded(Function):
+    @classmethod
+    def apply(cls, *args):
+        """Inside of func.grad the tape of its level records anyway, and vmap has taken batches apart."""
+        return super().apply(*args) if _forward.level is not None else cls._apply(*args)
+
     @staticmethod
     def forward(ctx, call, *tensors):
         result = ask(call.overload, call.args, call.kwargs)
@@ -168,13 +174,13 @@ def record(overload, args, kwargs):
             return ask(overload, args, kwargs)
     call = _Call(overload, args, kwargs)
     plain = not any(_C._has_handler(t) for t in call.flat)
-    if plain and any(a.alias_info is not None for a in overload._schema.arguments):
+    if plain and not state.records and any(a.alias_info is not None for a in overload._schema.arguments):
         return ask(overload, args, kwargs)  # the library's own tape knows views and writes
     formulas = DERIVATIVES.get(overload._name) or DERIVATIVES.get(base)
     if formulas is None and call.inplace:
         formulas = DERIVATIVES.get(overload._name.replace("_.", ".", 1)) or DERIVATIVES.get(base[:-1])
     if formulas is None or not call.choose(formulas):
-        return ask(overload, args, kwargs) if plain else _Missing.apply(call, *call.flat)
+        return ask(overload, args, kwargs) if plain and not state.records else _Missing.apply(call, *call.flat)
     if call.inplace and "self" in call.reads:
         with taper.no_grad():
             call.given["self"] = call.given["self"].clone()  # what it was before

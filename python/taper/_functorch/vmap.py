@@ -165,6 +165,7 @@ def _unwrap_batched(batched_outputs, out_dims, vmap_level, batch_size, func):
 def _run_batch(func, leaves, dims, spec, kwargs, out_dims, size, randomness="error"):
     """All slices at once. The random generators must be as before: what one slice draws would be the same for all."""
     from taper._batched import NeedsSlices, refuse_randomness
+    from taper._dispatch import NoHandlers
 
     outer, outer_randomness = _vmaps.sizes, _vmaps.randomness
     _vmaps.sizes, _vmaps.randomness, level = (*outer, size), randomness, len(outer) + 1
@@ -172,7 +173,9 @@ def _run_batch(func, leaves, dims, spec, kwargs, out_dims, size, randomness="err
     _C._enter_transform(1)
     try:
         outputs = func(*_create_batched_inputs(dims, leaves, level, spec), **kwargs)
-        if not _C.default_generator.get_state().equal(before):
+        with NoHandlers():
+            drawn = not _C.default_generator.get_state().equal(before)
+        if drawn:
             refuse_randomness()
     except (NeedsSlices, RuntimeError):
         _C.default_generator.set_state(before)  # what is refused has drawn nothing, and slices draw anew

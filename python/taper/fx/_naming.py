@@ -54,6 +54,8 @@ def qualified(func):
     known = _torch_name(func, name)
     if known:
         return known
+    if module_of(func).startswith("torch._ops."):  # operators, and their overloads
+        return module_of(func).replace("torch._ops.", "torch.ops.", 1) + "." + name
     if (
         isinstance(func, (types.MethodDescriptorType, types.WrapperDescriptorType, _C.Method))
         and getattr(taper.Tensor, name, None) is func

@@ -8,6 +8,7 @@ import math
 import re
 import types
 import typing
+from typing import NamedTuple
 
 import taper
 from taper.fx import _naming
@@ -292,6 +293,49 @@ def _deletions(node, last):
     if not node.users:
         gone.append(node)
     return f";  {' = '.join(map(repr, gone))} = None" if gone else ""
+
+
+class _PyTreeInfo(NamedTuple):
+    """Names of a function's arguments, and how these and its results are taken apart."""
+
+    orig_args: list
+    in_spec: object
+    out_spec: object
+
+
+class _PyTreeCodeGen(CodeGen):
+    """Source of a function whose arguments are lists, tuples or dicts: placeholders stand for their leaves."""
+
+    def __init__(self, pytree_info):
+        super().__init__()
+        self.pytree_info = pytree_info
+
+    def process_inputs(self, *args):
+        from taper.utils import _pytree as pytree
+
+        return pytree.tree_leaves(args)
+
+    def process_outputs(self, outputs):
+        from taper.utils import _pytree as pytree
+
+        return pytree.tree_unflatten(list(outputs), self.pytree_info.out_spec)
+
+    def additional_globals(self):
+        from taper.fx import _pytree as fx_pytree
+        from taper.utils import _pytree as pytree
+
+        return [("fx_pytree", fx_pytree), ("pytree", pytree)]
+
+    def gen_fn_def(self, free_vars, maybe_return_annotation):
+        names = self.pytree_info.orig_args
+        head = super().gen_fn_def(list(names), maybe_return_annotation)
+        if not free_vars:
+            return head
+        taken = f"fx_pytree.tree_flatten_spec([{', '.join(names)}], self._in_spec)"
+        return f"{head}\n    {', '.join(free_vars)}, = {taken}"
+
+    def generate_output(self, output_args, *, descs=None):
+        return f"return pytree.tree_unflatten({self._globals.argument(output_args)}, self._out_spec)"
 
 
 class _node_list:

@@ -106,6 +106,9 @@ class GraphModule(nn.Module):
 
     def recompile(self):
         """Makes code and forward anew; to be called after the graph was changed."""
+        info = getattr(self._graph._codegen, "pytree_info", None)
+        if info is not None:
+            self._in_spec, self._out_spec = info.in_spec, info.out_spec
         python_code = self._graph.python_code("self")
         self._code = python_code.src
         kind = type(self)
@@ -190,6 +193,9 @@ class GraphModule(nn.Module):
 
     def __reduce__(self):
         state = {key: value for key, value in self.__dict__.items() if key not in ("_graph", "_tracer_extras")}
+        info = getattr(self._graph._codegen, "pytree_info", None)
+        if info is not None:
+            self._in_spec, self._out_spec = info.in_spec, info.out_spec
         python_code = self._graph.python_code("self")
         imports = {
             name: value

@@ -9,13 +9,13 @@ import deepspeed
 from torch.ao import quantization
 from torch.ao.quantization import convert
 from torch.ao.quantization import QConfigMapping
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.passes.split_module import split_module
 import torchaudio.transforms
 import torchtext.data.utils
 
 
-def f(x: make_fx | None, y: QConfigMapping):
-    return isinstance(x, make_fx)
+def f(x: split_module | None, y: QConfigMapping):
+    return isinstance(x, split_module)
 
 
 assert not f(1, 2)
@@ -37,12 +37,12 @@ def subclass():
 
 
 def base():
-    class C(make_fx):
+    class C(split_module):
         pass
 
 
 error(lambda: q.prepare_qat)
-error(lambda: make_fx(1))
+error(lambda: split_module(1))
 error(base)
 error(subclass)
 error(lambda: intel_extension_for_pytorch.quantization(1))

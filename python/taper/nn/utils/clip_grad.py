@@ -44,13 +44,14 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
 
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """Scales the gradients so that their joint norm is at most max_norm, and returns the norm they had."""
+    max_norm = float(max_norm)
     given, parameters = parameters, _as_list(parameters)
     if not parameters and isinstance(given, GeneratorType):
         warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
     gradients = _gradients(parameters)
     total = get_total_norm(gradients, norm_type, error_if_nonfinite)
     if gradients:
-        _C._clip_to_norm(gradients, float(max_norm), total)
+        _C._clip_to_norm(gradients, max_norm, total)
     return total
 
 
