@@ -4,6 +4,7 @@
 #include <math.h>
 #include "ops/native.h"
 #include "ops/compute_dtype.h"
+#include "ops/spatial_arguments.h"
 #include "tensor/sizes.h"
 #define EL static inline
 #include "ops/pool/fractional_element.h"
