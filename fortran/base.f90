@@ -53,7 +53,7 @@ module taper_base
         integer(c_int64_t) :: bytes
         logical(c_bool) :: retain_graph, create_graph, allow_unused, materialize_grads, stop_at_inputs
     end type
-    type, bind(c) :: tpf_operator ! the beginning of tp_operator
+    type, bind(c) :: tpf_operator_head ! the beginning of tp_operator
         type(c_ptr) :: name, signature, doc, kind
         integer(c_int64_t) :: nargs, nresults
         type(c_ptr) :: args, results
@@ -119,181 +119,17 @@ module taper_base
     end type
 
     interface
-        function tpf_c_error() bind(c, name="tp_error") result(text)
-            import
-            type(c_ptr) :: text
-        end function
-        function tpf_c_error_code() bind(c, name="tp_error_code") result(code)
-            import
-            integer(c_int) :: code
-        end function
-        function tpf_c_ok() bind(c, name="tp_ok") result(ok)
-            import
-            logical(c_bool) :: ok
-        end function
         subroutine tp_error_clear() bind(c, name="tp_error_clear")
         end subroutine
-        function tpf_c_error_leave(code, message) bind(c, name="tp_error_leave") result(never)
-            import
-            integer(c_int), value :: code
-            character(kind=c_char), intent(in) :: message(*)
-            logical(c_bool) :: never
-        end function
         function tpf_c_strlen(text) bind(c, name="strlen") result(n)
             import
             type(c_ptr), value :: text
             integer(c_size_t) :: n
         end function
-        function tpf_c_scope_open() bind(c, name="tp_scope_open") result(scope)
-            import
-            type(tpf_scope) :: scope
-        end function
-        subroutine tpf_c_scope_close(scope) bind(c, name="tp_scope_close")
-            import
-            type(tpf_scope), intent(inout) :: scope
-        end subroutine
-        function tpf_c_retain(t) bind(c, name="tp_retain") result(same)
-            import
-            type(c_ptr), value :: t
-            type(c_ptr) :: same
-        end function
-        subroutine tpf_c_release(t) bind(c, name="tp_release")
-            import
-            type(c_ptr), value :: t
-        end subroutine
-        function tpf_c_ndim(t) bind(c, name="tp_ndim") result(n)
-            import
-            type(c_ptr), value :: t
-            integer(c_int) :: n
-        end function
-        function tpf_c_size(t, dim) bind(c, name="tp_size") result(n)
-            import
-            type(c_ptr), value :: t
-            integer(c_int64_t), value :: dim
-            integer(c_int64_t) :: n
-        end function
-        function tpf_c_numel(t) bind(c, name="tp_numel") result(n)
-            import
-            type(c_ptr), value :: t
-            integer(c_int64_t) :: n
-        end function
-        function tpf_c_dtype_of(t) bind(c, name="tp_dtype_of") result(dtype)
-            import
-            type(c_ptr), value :: t
-            integer(c_int) :: dtype
-        end function
-        function tpf_c_item(t) bind(c, name="tp_item") result(x)
-            import
-            type(c_ptr), value :: t
-            real(c_double) :: x
-        end function
-        function tpf_c_data(t) bind(c, name="tp_data") result(at)
-            import
-            type(c_ptr), value :: t
-            type(c_ptr) :: at
-        end function
-        function tpf_c_is_contiguous(t) bind(c, name="tp_is_contiguous") result(yes)
-            import
-            type(c_ptr), value :: t
-            logical(c_bool) :: yes
-        end function
-        function tpf_c_copy_out(t, out, bytes) bind(c, name="tp_copy_out") result(ok)
-            import
-            type(c_ptr), value :: t, out
-            integer(c_size_t), value :: bytes
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_over_data(at, dtype, shape, strides, release, context) bind(c, name="tp_over_data") result(t)
-            import
-            type(c_ptr), value :: at, context
-            integer(c_int), value :: dtype
-            type(tpf_list), value :: shape, strides
-            type(c_funptr), value :: release
-            type(c_ptr) :: t
-        end function
-        function tpf_c_new(shape, dtype) bind(c, name="tp_new") result(t)
-            import
-            type(tpf_list), value :: shape
-            integer(c_int), value :: dtype
-            type(c_ptr) :: t
-        end function
-        function tpf_c_requires_grad(t) bind(c, name="tp_requires_grad") result(yes)
-            import
-            type(c_ptr), value :: t
-            logical(c_bool) :: yes
-        end function
-        function tpf_c_set_requires_grad(t, on) bind(c, name="tp_set_requires_grad") result(same)
-            import
-            type(c_ptr), value :: t
-            logical(c_bool), value :: on
-            type(c_ptr) :: same
-        end function
-        function tpf_c_grad(t) bind(c, name="tp_grad") result(grad)
-            import
-            type(c_ptr), value :: t
-            type(c_ptr) :: grad
-        end function
-        function tpf_c_zero_grad(t) bind(c, name="tp_zero_grad") result(ok)
-            import
-            type(c_ptr), value :: t
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_backward(root, options) bind(c, name="tp_backward_with") result(ok)
-            import
-            type(c_ptr), value :: root
-            type(tpf_backward_options), intent(in) :: options
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_gradients(outputs, inputs, grad_outputs, grads, options) bind(c, name="tp_gradients") result(ok)
-            import
-            type(tpf_list), value :: outputs, inputs
-            type(c_ptr), value :: grad_outputs
-            type(c_ptr), intent(out) :: grads(*)
-            type(tpf_grad_options), intent(in) :: options
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_grad_mode_enter(grad_on, inference) bind(c, name="tp_grad_mode_enter") result(before)
-            import
-            logical(c_bool), value :: grad_on, inference
-            type(tpf_grad_mode) :: before
-        end function
-        subroutine tpf_c_grad_mode_leave(before) bind(c, name="tp_grad_mode_leave")
-            import
-            type(tpf_grad_mode), intent(inout) :: before
-        end subroutine
-        function tpf_c_format(t, out, room) bind(c, name="tp_format") result(n)
-            import
-            type(c_ptr), value :: t
-            character(kind=c_char), intent(out) :: out(*)
-            integer(c_size_t), value :: room
-            integer(c_int64_t) :: n
-        end function
-        function tpf_c_call_values(name, nargs, args, nresults, results) bind(c, name="tp_call_values") result(ok)
-            import
-            character(kind=c_char), intent(in) :: name(*)
-            integer(c_int64_t), value :: nargs, nresults
-            type(tpf_value), intent(in) :: args(*)
-            type(tpf_value), intent(inout) :: results(*)
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_find_operator(name) bind(c, name="tp_find_operator") result(at)
-            import
-            character(kind=c_char), intent(in) :: name(*)
-            type(c_ptr) :: at
-        end function
-        function tpf_c_device_type_name(kind) bind(c, name="tp_device_type_name") result(text)
-            import
-            integer(c_int), value :: kind
-            type(c_ptr) :: text
-        end function
-        subroutine tpf_c_manual_seed(seed) bind(c, name="tp_manual_seed")
-            import
-            integer(c_int64_t), value :: seed
-        end subroutine
-        subroutine tpf_c_set_num_threads(n) bind(c, name="tp_set_num_threads")
-            import
-            integer(c_int), value :: n
-        end subroutine
+        !from_c tp_error tp_error_code tp_ok tp_error_leave tp_scope_open tp_scope_close tp_retain tp_release tp_ndim tp_size
+        !from_c tp_numel tp_dtype_of tp_item tp_data tp_is_contiguous tp_copy_out tp_over_data tp_new tp_requires_grad
+        !from_c tp_set_requires_grad tp_grad tp_zero_grad tp_backward_with tp_gradients tp_grad_mode_enter tp_grad_mode_leave
+        !from_c tp_format tp_call_values tp_find_operator tp_device_type_name tp_manual_seed tp_set_num_threads
     end interface
     abstract interface
         function tpf_invoke_out(out, args) bind(c) result(ok)
@@ -547,7 +383,7 @@ contains
         o%retain_graph = tpf_truth(retain_graph, .false.)
         o%create_graph = tpf_truth(create_graph, .false.)
         o%inputs = tpf_list(c_null_ptr, 0)
-        ok = tpf_c_backward(t%handle, o)
+        ok = tpf_c_backward_with(t%handle, o)
     end subroutine
     subroutine tp_backward(loss, gradient, retain_graph, create_graph)
         type(tp_tensor), intent(in) :: loss
@@ -973,7 +809,7 @@ contains
         type(tp_tensor), intent(in) :: out
         type(tpf_frame), intent(in) :: f
         character(len=*), intent(in) :: name
-        type(tpf_operator), pointer :: op
+        type(tpf_operator_head), pointer :: op
         procedure(tpf_invoke_out), pointer :: invoke
         logical(c_bool) :: ok
         if (.not. tp_ok()) return

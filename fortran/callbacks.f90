@@ -34,45 +34,8 @@ module taper_callbacks
     end interface
 
     interface
-        function tpf_c_sequential_lr(o, n, schedules, milestones) bind(c, name="tp_sequential_lr") result(s)
-            import
-            type(c_ptr), value :: o
-            integer(c_int64_t), value :: n
-            type(c_ptr), intent(in) :: schedules(*)
-            type(tpf_list), value :: milestones
-            type(c_ptr) :: s
-        end function
-        function tpf_c_chained_scheduler(n, schedules) bind(c, name="tp_chained_scheduler") result(s)
-            import
-            integer(c_int64_t), value :: n
-            type(c_ptr), intent(in) :: schedules(*)
-            type(c_ptr) :: s
-        end function
-        function tpf_c_step_with(o, closure, context, loss) bind(c, name="tp_step_with") result(ok)
-            import
-            type(c_ptr), value :: o, context
-            type(c_funptr), value :: closure
-            real(c_double), intent(out) :: loss
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_add_prehook(m, hook, context, release) bind(c, name="tp_module_add_prehook") result(handle)
-            import
-            type(c_ptr), value :: m, context
-            type(c_funptr), value :: hook, release
-            integer(c_int64_t) :: handle
-        end function
-        function tpf_c_add_forward_hook(m, hook, context, release) bind(c, name="tp_module_add_forward_hook") result(handle)
-            import
-            type(c_ptr), value :: m, context
-            type(c_funptr), value :: hook, release
-            integer(c_int64_t) :: handle
-        end function
-        function tpf_c_remove_hook(m, handle) bind(c, name="tp_module_remove_hook") result(ok)
-            import
-            type(c_ptr), value :: m
-            integer(c_int64_t), value :: handle
-            logical(c_bool) :: ok
-        end function
+        !from_c tp_sequential_lr tp_chained_scheduler tp_step_with tp_module_add_prehook tp_module_add_forward_hook
+        !from_c tp_module_remove_hook
     end interface
 
 contains
@@ -112,8 +75,10 @@ contains
         integer, intent(in) :: milestones(:)
         type(tp_schedule) :: s
         type(tpf_frame), target :: f
+        type(c_ptr), target :: handles(size(schedules))
+        handles = tpf_schedule_handles(schedules)
         call tpf_made(s%ref, tpf_is_schedule, tpf_c_sequential_lr(optimiser%handle(), size(schedules, kind=c_int64_t), &
-                                                                  tpf_schedule_handles(schedules), tpf_integers(f, milestones)), &
+                                                                  c_loc(handles), tpf_integers(f, milestones)), &
                       optimiser%ref)
         call tpf_take_over(s, schedules)
     end function
@@ -121,11 +86,12 @@ contains
         type(tp_schedule), intent(in) :: schedules(:)
         type(tp_schedule) :: s
         type(tpf_ref) :: optimiser
+        type(c_ptr), target :: handles(size(schedules))
         if (size(schedules) > 0) then
             if (schedules(1)%defined()) optimiser%cell => schedules(1)%ref%cell%needs
         end if
-        call tpf_made(s%ref, tpf_is_schedule, tpf_c_chained_scheduler(size(schedules, kind=c_int64_t), &
-                                                                      tpf_schedule_handles(schedules)), optimiser)
+        handles = tpf_schedule_handles(schedules)
+        call tpf_made(s%ref, tpf_is_schedule, tpf_c_chained_scheduler(size(schedules, kind=c_int64_t), c_loc(handles)), optimiser)
         call tpf_take_over(s, schedules)
     end function
     function tpf_schedule_handles(schedules) result(handles)
@@ -217,18 +183,20 @@ contains
         type(tp_module), intent(in) :: m
         procedure(tp_prehook_procedure) :: hook
         integer(c_int64_t) :: handle
-        handle = tpf_c_add_prehook(m%handle(), c_funloc(tpf_call_prehook), transfer(c_funloc(hook), c_null_ptr), c_null_funptr)
+        handle = tpf_c_module_add_prehook(m%handle(), c_funloc(tpf_call_prehook), &
+            transfer(c_funloc(hook), c_null_ptr), c_null_funptr)
     end function
     function tp_add_forward_hook(m, hook) result(handle)
         type(tp_module), intent(in) :: m
         procedure(tp_hook_procedure) :: hook
         integer(c_int64_t) :: handle
-        handle = tpf_c_add_forward_hook(m%handle(), c_funloc(tpf_call_hook), transfer(c_funloc(hook), c_null_ptr), c_null_funptr)
+        handle = tpf_c_module_add_forward_hook(m%handle(), c_funloc(tpf_call_hook), &
+            transfer(c_funloc(hook), c_null_ptr), c_null_funptr)
     end function
     subroutine tp_remove_hook(m, handle)
         type(tp_module), intent(in) :: m
         integer(c_int64_t), intent(in) :: handle
         logical(c_bool) :: ok
-        ok = tpf_c_remove_hook(m%handle(), handle)
+        ok = tpf_c_module_remove_hook(m%handle(), handle)
     end subroutine
 end module taper_callbacks

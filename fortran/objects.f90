@@ -81,13 +81,13 @@ module taper_objects
         procedure(tp_forward_procedure), pointer, nopass :: call => null()
     end type
 
-    type, bind(c) :: tpf_named ! C's tp_state
+    type, bind(c) :: tpf_state ! C's tp_state
         type(c_ptr) :: names, tensors
         integer(c_int64_t) :: n
     end type
 
     ! ---- an optimiser's options: the list of values that C's optimisers take ----
-    type, bind(c) :: tpf_optimiser_kind ! the beginning of tp_optimiser_kind
+    type, bind(c) :: tpf_optimiser_kind_head ! the beginning of tp_optimiser_kind
         type(c_ptr) :: name, doc, like
         integer(c_int64_t) :: noptions, nvalues
         type(c_ptr) :: options, group, defaults, values
@@ -101,225 +101,13 @@ module taper_objects
     end type
 
     interface
-        function tpf_c_module_retain(m) bind(c, name="tp_module_retain") result(same)
-            import
-            type(c_ptr), value :: m
-            type(c_ptr) :: same
-        end function
-        subroutine tpf_c_module_release(m) bind(c, name="tp_module_release")
-            import
-            type(c_ptr), value :: m
-        end subroutine
-        function tpf_c_sequential(n, modules) bind(c, name="tp_nn_sequential_of") result(m)
-            import
-            integer(c_int64_t), value :: n
-            type(c_ptr), intent(in) :: modules(*)
-            type(c_ptr) :: m
-        end function
-        function tpf_c_encoder(layer, count, norm) bind(c, name="tp_nn_transformer_encoder") result(m)
-            import
-            type(c_ptr), value :: layer, norm
-            integer(c_int64_t), value :: count
-            type(c_ptr) :: m
-        end function
-        function tpf_c_decoder(layer, count, norm) bind(c, name="tp_nn_transformer_decoder") result(m)
-            import
-            type(c_ptr), value :: layer, norm
-            integer(c_int64_t), value :: count
-            type(c_ptr) :: m
-        end function
-        function tpf_c_module_new(name, forward) bind(c, name="tp_module_new") result(m)
-            import
-            character(kind=c_char), intent(in) :: name(*)
-            type(c_funptr), value :: forward
-            type(c_ptr) :: m
-        end function
-        subroutine tpf_c_module_set_context(m, context, release) bind(c, name="tp_module_set_context")
-            import
-            type(c_ptr), value :: m, context
-            type(c_funptr), value :: release
-        end subroutine
-        function tpf_c_module_context(m) bind(c, name="tp_module_context") result(context)
-            import
-            type(c_ptr), value :: m
-            type(c_ptr) :: context
-        end function
-        function tpf_c_forward_one(m, n, values) bind(c, name="tp_forward_one") result(t)
-            import
-            type(c_ptr), value :: m
-            integer(c_int64_t), value :: n
-            type(tpf_value), intent(in) :: values(*)
-            type(c_ptr) :: t
-        end function
-        function tpf_c_forward_values(m, n, values, nresults, results) bind(c, name="tp_forward_values") result(ok)
-            import
-            type(c_ptr), value :: m
-            integer(c_int64_t), value :: n, nresults
-            type(tpf_value), intent(in) :: values(*)
-            type(tpf_value), intent(inout) :: results(*)
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_module_parameters(m) bind(c, name="tp_module_parameters") result(named)
-            import
-            type(c_ptr), value :: m
-            type(tpf_named) :: named
-        end function
-        function tpf_c_module_state(m) bind(c, name="tp_module_state") result(named)
-            import
-            type(c_ptr), value :: m
-            type(tpf_named) :: named
-        end function
-        subroutine tpf_c_state_free(named) bind(c, name="tp_state_free")
-            import
-            type(tpf_named), value :: named
-        end subroutine
-        function tpf_c_save(path, n, names, tensors) bind(c, name="tp_save") result(ok)
-            import
-            character(kind=c_char), intent(in) :: path(*)
-            integer(c_int64_t), value :: n
-            type(c_ptr), value :: names, tensors
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_load(path, n, names, tensors) bind(c, name="tp_load") result(ok)
-            import
-            character(kind=c_char), intent(in) :: path(*)
-            integer(c_int64_t), value :: n
-            type(c_ptr), value :: names, tensors
-            logical(c_bool) :: ok
-        end function
-        subroutine tpf_c_module_train(m, on) bind(c, name="tp_module_train")
-            import
-            type(c_ptr), value :: m
-            logical(c_bool), value :: on
-        end subroutine
-        function tpf_c_module_zero_grad(m) bind(c, name="tp_module_zero_grad") result(ok)
-            import
-            type(c_ptr), value :: m
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_module_requires_grad(m, on) bind(c, name="tp_module_requires_grad") result(ok)
-            import
-            type(c_ptr), value :: m
-            logical(c_bool), value :: on
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_module_to(m, dtype) bind(c, name="tp_module_to") result(ok)
-            import
-            type(c_ptr), value :: m
-            integer(c_int), value :: dtype
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_module_reset(m) bind(c, name="tp_module_reset") result(ok)
-            import
-            type(c_ptr), value :: m
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_module_tensor(m, path) bind(c, name="tp_module_tensor") result(t)
-            import
-            type(c_ptr), value :: m
-            character(kind=c_char), intent(in) :: path(*)
-            type(c_ptr) :: t
-        end function
-        function tpf_c_module_child(m, path) bind(c, name="tp_module_child") result(child)
-            import
-            type(c_ptr), value :: m
-            character(kind=c_char), intent(in) :: path(*)
-            type(c_ptr) :: child
-        end function
-        function tpf_c_module_clone(m) bind(c, name="tp_module_clone") result(copy)
-            import
-            type(c_ptr), value :: m
-            type(c_ptr) :: copy
-        end function
-        function tpf_c_module_add(m, name, child) bind(c, name="tp_module_add") result(ok)
-            import
-            type(c_ptr), value :: m, child
-            character(kind=c_char), intent(in) :: name(*)
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_module_add_parameter(m, name, t) bind(c, name="tp_module_add_parameter") result(ok)
-            import
-            type(c_ptr), value :: m, t
-            character(kind=c_char), intent(in) :: name(*)
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_module_add_buffer(m, name, t, persistent) bind(c, name="tp_module_add_buffer") result(ok)
-            import
-            type(c_ptr), value :: m, t
-            character(kind=c_char), intent(in) :: name(*)
-            logical(c_bool), value :: persistent
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_module_format(m, out, room) bind(c, name="tp_module_format") result(n)
-            import
-            type(c_ptr), value :: m
-            character(kind=c_char), intent(out) :: out(*)
-            integer(c_size_t), value :: room
-            integer(c_int64_t) :: n
-        end function
-        function tpf_c_optimiser_kind_named(name) bind(c, name="tp_optimiser_kind_named") result(kind)
-            import
-            character(kind=c_char), intent(in) :: name(*)
-            type(c_ptr) :: kind
-        end function
-        function tpf_c_optimiser_new(kind, params, values) bind(c, name="tp_optimiser_new") result(o)
-            import
-            type(c_ptr), value :: kind
-            type(tpf_list), value :: params
-            real(c_double), intent(in) :: values(*)
-            type(c_ptr) :: o
-        end function
-        subroutine tpf_c_optimiser_free(o) bind(c, name="tp_optimiser_free")
-            import
-            type(c_ptr), value :: o
-        end subroutine
-        function tpf_c_step(o) bind(c, name="tp_step") result(ok)
-            import
-            type(c_ptr), value :: o
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_optimiser_zero_grad(o) bind(c, name="tp_optimiser_zero_grad") result(ok)
-            import
-            type(c_ptr), value :: o
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_optimiser_add_group(o, params) bind(c, name="tp_optimiser_add_group") result(n)
-            import
-            type(c_ptr), value :: o
-            type(tpf_list), value :: params
-            integer(c_int64_t) :: n
-        end function
-        function tpf_c_optimiser_option(o, group, name) bind(c, name="tp_optimiser_option") result(x)
-            import
-            type(c_ptr), value :: o
-            integer(c_int64_t), value :: group
-            character(kind=c_char), intent(in) :: name(*)
-            real(c_double) :: x
-        end function
-        function tpf_c_optimiser_set_option(o, group, name, x) bind(c, name="tp_optimiser_set_option") result(ok)
-            import
-            type(c_ptr), value :: o
-            integer(c_int64_t), value :: group
-            character(kind=c_char), intent(in) :: name(*)
-            real(c_double), value :: x
-            logical(c_bool) :: ok
-        end function
-        subroutine tpf_c_schedule_free(s) bind(c, name="tp_schedule_free")
-            import
-            type(c_ptr), value :: s
-        end subroutine
-        subroutine tpf_c_dataset_release(d) bind(c, name="tp_dataset_release")
-            import
-            type(c_ptr), value :: d
-        end subroutine
-        subroutine tpf_c_loader_free(l) bind(c, name="tp_loader_free")
-            import
-            type(c_ptr), value :: l
-        end subroutine
-        subroutine tpf_c_ddp_free(d) bind(c, name="tp_ddp_free")
-            import
-            type(c_ptr), value :: d
-        end subroutine
+        !from_c tp_module_retain tp_module_release tp_nn_sequential_of tp_nn_transformer_encoder tp_nn_transformer_decoder
+        !from_c tp_module_new tp_module_set_context tp_module_context tp_forward_one tp_forward_values tp_module_parameters
+        !from_c tp_module_state tp_state_free tp_save tp_load tp_module_train tp_module_zero_grad tp_module_requires_grad
+        !from_c tp_module_to tp_module_reset tp_module_tensor tp_module_child tp_module_clone tp_module_add
+        !from_c tp_module_add_parameter tp_module_add_buffer tp_module_format tp_optimiser_kind_named tp_optimiser_new
+        !from_c tp_optimiser_free tp_step tp_optimiser_zero_grad tp_optimiser_add_group tp_optimiser_option
+        !from_c tp_optimiser_set_option tp_schedule_free tp_dataset_release tp_loader_free tp_ddp_free
     end interface
 
 contains
@@ -460,12 +248,12 @@ contains
     function tp_nn_sequential(modules) result(m)
         type(tp_module), intent(in) :: modules(:)
         type(tp_module) :: m
-        type(c_ptr) :: handles(size(modules))
+        type(c_ptr), target :: handles(size(modules))
         integer :: i
         do i = 1, size(modules)
             handles(i) = tpf_given(modules(i))
         end do
-        call tpf_made(m%ref, tpf_is_module, tpf_c_sequential(size(modules, kind=c_int64_t), handles))
+        call tpf_made(m%ref, tpf_is_module, tpf_c_nn_sequential_of(size(modules, kind=c_int64_t), c_loc(handles)))
     end function
     function tp_nn_transformer_encoder(layer, count, norm) result(m)
         type(tp_module), intent(in) :: layer
@@ -475,7 +263,7 @@ contains
         type(c_ptr) :: last
         last = c_null_ptr
         if (present(norm)) last = tpf_given(norm)
-        call tpf_made(m%ref, tpf_is_module, tpf_c_encoder(tpf_given(layer), tpf_whole(count, 0_c_int64_t), last))
+        call tpf_made(m%ref, tpf_is_module, tpf_c_nn_transformer_encoder(tpf_given(layer), tpf_whole(count, 0_c_int64_t), last))
     end function
     function tp_nn_transformer_decoder(layer, count, norm) result(m)
         type(tp_module), intent(in) :: layer
@@ -485,7 +273,7 @@ contains
         type(c_ptr) :: last
         last = c_null_ptr
         if (present(norm)) last = tpf_given(norm)
-        call tpf_made(m%ref, tpf_is_module, tpf_c_decoder(tpf_given(layer), tpf_whole(count, 0_c_int64_t), last))
+        call tpf_made(m%ref, tpf_is_module, tpf_c_nn_transformer_decoder(tpf_given(layer), tpf_whole(count, 0_c_int64_t), last))
     end function
 
     ! A module of one's own: forward(self, x, y) finds its layers and tensors by name, self%child("inner"), self%tensor("scale").
@@ -575,7 +363,7 @@ contains
     end subroutine
 
     subroutine tpf_take(named, list, names) ! and frees C's arrays
-        type(tpf_named), intent(in) :: named
+        type(tpf_state), intent(in) :: named
         type(tp_tensor), allocatable, intent(inout) :: list(:)
         character(len=:), allocatable, intent(inout), optional :: names(:)
         type(c_ptr), pointer :: tensors(:), texts(:)
@@ -615,7 +403,7 @@ contains
     subroutine tpf_save_module(m, path)
         class(tp_module), intent(in) :: m
         character(len=*), intent(in) :: path
-        type(tpf_named) :: named
+        type(tpf_state) :: named
         logical(c_bool) :: ok
         named = tpf_c_module_state(m%handle())
         if (named%n < 0) return
@@ -625,7 +413,7 @@ contains
     subroutine tpf_load_module(m, path)
         class(tp_module), intent(in) :: m
         character(len=*), intent(in) :: path
-        type(tpf_named) :: named
+        type(tpf_state) :: named
         logical(c_bool) :: ok
         named = tpf_c_module_state(m%handle())
         if (named%n < 0) return
@@ -728,7 +516,7 @@ contains
     subroutine tpf_options_begin(o, name)
         type(tpf_options), intent(inout) :: o
         character(len=*), intent(in) :: name
-        type(tpf_optimiser_kind), pointer :: kind
+        type(tpf_optimiser_kind_head), pointer :: kind
         real(c_double), pointer :: defaults(:)
         o%kind = tpf_c_optimiser_kind_named(name // c_null_char)
         call c_f_pointer(o%kind, kind)
@@ -781,7 +569,7 @@ contains
         type(tp_tensor), intent(in), optional :: tensors(:)
         type(tp_module), intent(in), optional :: net
         type(tpf_frame), target :: f
-        type(tpf_named) :: named
+        type(tpf_state) :: named
         if (.not. tp_ok()) return
         if (present(net)) then
             named = tpf_c_module_parameters(net%handle())

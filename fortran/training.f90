@@ -138,7 +138,7 @@ module taper_training
         integer(c_int64_t) :: growth_interval
         logical(c_bool) :: enabled
     end type
-    type, bind(c) :: tpf_dist_options
+    type, bind(c) :: tpf_dist_init_options
         integer(c_int64_t) :: bytes
         type(c_ptr) :: backend
         logical(c_bool) :: placed
@@ -154,282 +154,19 @@ module taper_training
     end type
 
     interface
-        function tpf_c_schedule_new(kind, optimiser, options) bind(c, name="tp_schedule_new") result(s)
-            import
-            character(kind=c_char), intent(in) :: kind(*)
-            type(c_ptr), value :: optimiser
-            type(tpf_schedule_options), intent(in) :: options
-            type(c_ptr) :: s
-        end function
-        function tpf_c_schedule_step(s) bind(c, name="tp_schedule_step") result(ok)
-            import
-            type(c_ptr), value :: s
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_schedule_report(s, figure) bind(c, name="tp_schedule_report") result(ok)
-            import
-            type(c_ptr), value :: s
-            real(c_double), value :: figure
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_schedule_last_lr(s, group) bind(c, name="tp_schedule_last_lr") result(lr)
-            import
-            type(c_ptr), value :: s
-            integer(c_int64_t), value :: group
-            real(c_double) :: lr
-        end function
-        function tpf_c_dataset_of_tensors(tensors) bind(c, name="tp_dataset_of_tensors") result(d)
-            import
-            type(tpf_list), value :: tensors
-            type(c_ptr) :: d
-        end function
-        function tpf_c_dataset_mnist(images, labels) bind(c, name="tp_dataset_mnist") result(d)
-            import
-            character(kind=c_char), intent(in) :: images(*), labels(*)
-            type(c_ptr) :: d
-        end function
-        function tpf_c_dataset_of_file(path, n, names) bind(c, name="tp_dataset_of_file") result(d)
-            import
-            character(kind=c_char), intent(in) :: path(*)
-            integer(c_int64_t), value :: n
-            type(c_ptr), intent(in) :: names(*)
-            type(c_ptr) :: d
-        end function
-        function tpf_c_dataset_subset(dataset, indices) bind(c, name="tp_dataset_subset") result(d)
-            import
-            type(c_ptr), value :: dataset
-            type(tpf_list), value :: indices
-            type(c_ptr) :: d
-        end function
-        function tpf_c_dataset_normalised(dataset, field, divisor, mean, std) bind(c, name="tp_dataset_normalised") result(d)
-            import
-            type(c_ptr), value :: dataset
-            integer(c_int64_t), value :: field
-            real(c_double), value :: divisor
-            type(tpf_list), value :: mean, std
-            type(c_ptr) :: d
-        end function
-        function tpf_c_dataset_count(d) bind(c, name="tp_dataset_count") result(n)
-            import
-            type(c_ptr), value :: d
-            integer(c_int64_t) :: n
-        end function
-        function tpf_c_loader_new(dataset, options) bind(c, name="tp_loader_new_with") result(l)
-            import
-            type(c_ptr), value :: dataset
-            type(tpf_loader_options), intent(in) :: options
-            type(c_ptr) :: l
-        end function
-        function tpf_c_loader_next(l) bind(c, name="tp_loader_next") result(ok)
-            import
-            type(c_ptr), value :: l
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_loader_field(l, field) bind(c, name="tp_loader_field") result(t)
-            import
-            type(c_ptr), value :: l
-            integer(c_int64_t), value :: field
-            type(c_ptr) :: t
-        end function
-        function tpf_c_loader_batches(l) bind(c, name="tp_loader_batches") result(n)
-            import
-            type(c_ptr), value :: l
-            integer(c_int64_t) :: n
-        end function
-        function tpf_c_generator_new(seed) bind(c, name="tp_generator_new") result(g)
-            import
-            integer(c_int64_t), value :: seed
-            type(c_ptr) :: g
-        end function
-        subroutine tpf_c_generator_free(g) bind(c, name="tp_generator_free")
-            import
-            type(c_ptr), value :: g
-        end subroutine
-        function tpf_c_clip_norm(n, params, max_norm) bind(c, name="tp_clip_grad_norm") result(norm)
-            import
-            integer(c_int64_t), value :: n
-            type(c_ptr), value :: params
-            real(c_double), value :: max_norm
-            real(c_double) :: norm
-        end function
-        function tpf_c_clip_value(n, params, clip_value) bind(c, name="tp_clip_grad_value") result(ok)
-            import
-            integer(c_int64_t), value :: n
-            type(c_ptr), value :: params
-            real(c_double), value :: clip_value
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_autocast_enter(device, dtype, on) bind(c, name="tp_autocast_enter") result(before)
-            import
-            integer(c_int), value :: device, dtype
-            logical(c_bool), value :: on
-            type(tpf_autocast_mode) :: before
-        end function
-        subroutine tpf_c_autocast_leave(before) bind(c, name="tp_autocast_leave")
-            import
-            type(tpf_autocast_mode), intent(inout) :: before
-        end subroutine
         ! files
-        function tpf_c_training_save(path, training) bind(c, name="tp_training_save") result(ok)
-            import
-            character(kind=c_char), intent(in) :: path(*)
-            type(tpf_training), intent(in) :: training
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_training_load(path, training) bind(c, name="tp_training_load") result(ok)
-            import
-            character(kind=c_char), intent(in) :: path(*)
-            type(tpf_training), intent(inout) :: training
-            logical(c_bool) :: ok
-        end function
         ! scalers and scripts
-        function tpf_c_scaler_new(options) bind(c, name="tp_scaler_new_with") result(s)
-            import
-            type(tpf_scaler_options), intent(in) :: options
-            type(c_ptr) :: s
-        end function
-        subroutine tpf_c_scaler_free(s) bind(c, name="tp_scaler_free")
-            import
-            type(c_ptr), value :: s
-        end subroutine
-        function tpf_c_scaler_scale(s, loss) bind(c, name="tp_scaler_scale") result(t)
-            import
-            type(c_ptr), value :: s, loss
-            type(c_ptr) :: t
-        end function
-        function tpf_c_scaler_unscale(s, o) bind(c, name="tp_scaler_unscale") result(ok)
-            import
-            type(c_ptr), value :: s, o
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_scaler_step(s, o) bind(c, name="tp_scaler_step") result(ok)
-            import
-            type(c_ptr), value :: s, o
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_scaler_update(s) bind(c, name="tp_scaler_update") result(ok)
-            import
-            type(c_ptr), value :: s
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_scaler_get_scale(s) bind(c, name="tp_scaler_get_scale") result(scale)
-            import
-            type(c_ptr), value :: s
-            real(c_double) :: scale
-        end function
-        function tpf_c_script_load(path) bind(c, name="tp_script_load") result(s)
-            import
-            character(kind=c_char), intent(in) :: path(*)
-            type(c_ptr) :: s
-        end function
-        subroutine tpf_c_script_free(s) bind(c, name="tp_ivalue_release")
-            import
-            type(c_ptr), value :: s
-        end subroutine
-        function tpf_c_script_forward(s, inputs) bind(c, name="tp_script_forward") result(t)
-            import
-            type(c_ptr), value :: s
-            type(tpf_list), value :: inputs
-            type(c_ptr) :: t
-        end function
-        function tpf_c_script_train(s, on) bind(c, name="tp_script_train") result(ok)
-            import
-            type(c_ptr), value :: s
-            logical(c_bool), value :: on
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_script_save(s, path) bind(c, name="tp_script_save") result(ok)
-            import
-            type(c_ptr), value :: s
-            character(kind=c_char), intent(in) :: path(*)
-            logical(c_bool) :: ok
-        end function
         ! many processes
-        function tpf_c_dist_init(options) bind(c, name="tp_dist_init_with") result(ok)
-            import
-            type(tpf_dist_options), intent(in) :: options
-            logical(c_bool) :: ok
-        end function
         subroutine tp_dist_end() bind(c, name="tp_dist_end")
         end subroutine
-        function tpf_c_group_rank(group) bind(c, name="tp_group_rank") result(rank)
-            import
-            type(c_ptr), value :: group
-            integer(c_int) :: rank
-        end function
-        function tpf_c_group_size(group) bind(c, name="tp_group_size") result(n)
-            import
-            type(c_ptr), value :: group
-            integer(c_int) :: n
-        end function
-        function tpf_c_all_reduce(group, t, op) bind(c, name="tp_dist_all_reduce") result(work)
-            import
-            type(c_ptr), value :: group, t
-            integer(c_int), value :: op
-            type(c_ptr) :: work
-        end function
-        function tpf_c_reduce(group, t, op, root) bind(c, name="tp_dist_reduce") result(work)
-            import
-            type(c_ptr), value :: group, t
-            integer(c_int), value :: op, root
-            type(c_ptr) :: work
-        end function
-        function tpf_c_broadcast(group, t, root) bind(c, name="tp_dist_broadcast") result(work)
-            import
-            type(c_ptr), value :: group, t
-            integer(c_int), value :: root
-            type(c_ptr) :: work
-        end function
-        function tpf_c_all_gather_into(group, out, in) bind(c, name="tp_dist_all_gather_into") result(work)
-            import
-            type(c_ptr), value :: group, out, in
-            type(c_ptr) :: work
-        end function
-        function tpf_c_barrier(group) bind(c, name="tp_dist_barrier") result(work)
-            import
-            type(c_ptr), value :: group
-            type(c_ptr) :: work
-        end function
-        function tpf_c_send(group, t, to, tag) bind(c, name="tp_dist_send") result(work)
-            import
-            type(c_ptr), value :: group, t
-            integer(c_int), value :: to
-            integer(c_int64_t), value :: tag
-            type(c_ptr) :: work
-        end function
-        function tpf_c_recv(group, t, from, tag) bind(c, name="tp_dist_recv") result(work)
-            import
-            type(c_ptr), value :: group, t
-            integer(c_int), value :: from
-            integer(c_int64_t), value :: tag
-            type(c_ptr) :: work
-        end function
-        function tpf_c_wait(work) bind(c, name="tp_dist_wait") result(ok)
-            import
-            type(c_ptr), value :: work
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_ddp_new(net, options) bind(c, name="tp_ddp_new_with") result(ddp)
-            import
-            type(c_ptr), value :: net
-            type(tpf_ddp_options), intent(in) :: options
-            type(c_ptr) :: ddp
-        end function
-        function tpf_c_ddp_finish(ddp) bind(c, name="tp_ddp_finish") result(ok)
-            import
-            type(c_ptr), value :: ddp
-            logical(c_bool) :: ok
-        end function
-        subroutine tpf_c_ddp_pause(ddp, on) bind(c, name="tp_ddp_pause")
-            import
-            type(c_ptr), value :: ddp
-            logical(c_bool), value :: on
-        end subroutine
-        function tpf_c_ddp_buffers(ddp) bind(c, name="tp_ddp_broadcast_buffers") result(ok)
-            import
-            type(c_ptr), value :: ddp
-            logical(c_bool) :: ok
-        end function
+        !from_c tp_schedule_new tp_schedule_step tp_schedule_report tp_schedule_last_lr tp_dataset_of_tensors tp_dataset_mnist
+        !from_c tp_dataset_of_file tp_dataset_subset tp_dataset_normalised tp_dataset_count tp_loader_new_with tp_loader_next
+        !from_c tp_loader_field tp_loader_batches tp_generator_new tp_generator_free tp_clip_grad_norm tp_clip_grad_value
+        !from_c tp_autocast_enter tp_autocast_leave tp_training_save tp_training_load tp_scaler_new_with tp_scaler_free
+        !from_c tp_scaler_scale tp_scaler_unscale tp_scaler_step tp_scaler_update tp_scaler_get_scale tp_script_load
+        !from_c tp_ivalue_release tp_script_forward tp_script_train tp_script_save tp_dist_init_with tp_group_rank
+        !from_c tp_group_size tp_dist_all_reduce tp_dist_reduce tp_dist_broadcast tp_dist_all_gather_into tp_dist_barrier
+        !from_c tp_dist_send tp_dist_recv tp_dist_wait tp_ddp_new_with tp_ddp_finish tp_ddp_pause tp_ddp_broadcast_buffers
     end interface
 
 contains
@@ -725,12 +462,13 @@ contains
         character(len=*), intent(in) :: path, names(:)
         type(tp_dataset) :: d
         type(tpf_frame), target :: f
-        type(c_ptr) :: texts(size(names))
+        type(c_ptr), target :: texts(size(names))
         integer :: i
         do i = 1, size(names)
             texts(i) = tpf_text_of(f, trim(names(i)))
         end do
-        call tpf_made(d%ref, tpf_is_dataset, tpf_c_dataset_of_file(trim(path) // c_null_char, size(names, kind=c_int64_t), texts))
+        call tpf_made(d%ref, tpf_is_dataset, tpf_c_dataset_of_file(trim(path) // c_null_char, size(names, kind=c_int64_t), &
+                                                                   c_loc(texts)))
     end function
     function tp_dataset_subset(dataset, indices) result(d) ! counted from 0
         type(tp_dataset), intent(in) :: dataset
@@ -770,7 +508,7 @@ contains
         o%ahead = tpf_enum(ahead)
         o%generator = c_null_ptr
         if (present(generator)) o%generator = generator%handle
-        call tpf_made(l%ref, tpf_is_loader, tpf_c_loader_new(dataset%handle(), o), dataset%ref)
+        call tpf_made(l%ref, tpf_is_loader, tpf_c_loader_new_with(dataset%handle(), o), dataset%ref)
     end function
     function tpf_loader_next(l) result(ok)
         class(tp_loader), intent(in) :: l
@@ -807,17 +545,17 @@ contains
         type(tpf_frame), target :: f
         type(tpf_list) :: list
         list = tpf_handles(f, params)
-        norm = tpf_c_clip_norm(list%n, list%v, tpf_real(max_norm, 0._c_double))
+        norm = tpf_c_clip_grad_norm(list%n, list%v, tpf_real(max_norm, 0._c_double))
     end function
     function tpf_clip_norm_module(net, max_norm) result(norm)
         type(tp_module), intent(in) :: net
         class(*), intent(in) :: max_norm
         real(c_double) :: norm
-        type(tpf_named) :: named
+        type(tpf_state) :: named
         norm = -1
         named = tpf_c_module_parameters(net%handle())
         if (named%n < 0) return
-        norm = tpf_c_clip_norm(named%n, named%tensors, tpf_real(max_norm, 0._c_double))
+        norm = tpf_c_clip_grad_norm(named%n, named%tensors, tpf_real(max_norm, 0._c_double))
         call tpf_c_state_free(named)
     end function
     subroutine tpf_clip_value_tensors(params, clip_value)
@@ -827,16 +565,16 @@ contains
         type(tpf_list) :: list
         logical(c_bool) :: ok
         list = tpf_handles(f, params)
-        ok = tpf_c_clip_value(list%n, list%v, tpf_real(clip_value, 0._c_double))
+        ok = tpf_c_clip_grad_value(list%n, list%v, tpf_real(clip_value, 0._c_double))
     end subroutine
     subroutine tpf_clip_value_module(net, clip_value)
         type(tp_module), intent(in) :: net
         class(*), intent(in) :: clip_value
-        type(tpf_named) :: named
+        type(tpf_state) :: named
         logical(c_bool) :: ok
         named = tpf_c_module_parameters(net%handle())
         if (named%n < 0) return
-        ok = tpf_c_clip_value(named%n, named%tensors, tpf_real(clip_value, 0._c_double))
+        ok = tpf_c_clip_grad_value(named%n, named%tensors, tpf_real(clip_value, 0._c_double))
         call tpf_c_state_free(named)
     end subroutine
 
@@ -983,7 +721,7 @@ contains
         if (present(growth_interval)) o%growth_interval = growth_interval
         o%enabled = .true.
         if (present(enabled)) o%enabled = enabled
-        s%made = tpf_c_scaler_new(o)
+        s%made = tpf_c_scaler_new_with(o)
     end function
     function tpf_handle_scaler(s) result(handle)
         class(tp_scaler), intent(in) :: s
@@ -1065,7 +803,7 @@ contains
     end subroutine
     subroutine tpf_free_script(s)
         class(tp_script), intent(inout) :: s
-        call tpf_c_script_free(s%made)
+        call tpf_c_ivalue_release(s%made)
         s%made = c_null_ptr
     end subroutine
 
@@ -1073,7 +811,7 @@ contains
     subroutine tp_dist_init(backend, timeout)
         character(len=*), intent(in), optional :: backend ! "mpi", "gloo", "tcp", "nccl"; none: by what is there
         class(*), intent(in), optional :: timeout         ! seconds, of each collective
-        type(tpf_dist_options) :: o
+        type(tpf_dist_init_options) :: o
         type(tpf_frame), target :: f
         logical(c_bool) :: ok
         o%bytes = int(storage_size(o) / 8, c_int64_t)
@@ -1084,7 +822,7 @@ contains
         o%store = c_null_ptr
         o%timeout = tpf_real(timeout, 0._c_double)
         o%stall = 0
-        ok = tpf_c_dist_init(o)
+        ok = tpf_c_dist_init_with(o)
     end subroutine
     function tp_rank() result(rank)
         integer :: rank
@@ -1097,42 +835,42 @@ contains
     subroutine tpf_finished(work)
         type(c_ptr), intent(in) :: work
         logical(c_bool) :: ok
-        ok = tpf_c_wait(work)
+        ok = tpf_c_dist_wait(work)
     end subroutine
     subroutine tp_dist_all_reduce(t, op) ! in place, over all ranks; a sum unless op says otherwise
         type(tp_tensor), intent(in) :: t
         integer, intent(in), optional :: op
-        call tpf_finished(tpf_c_all_reduce(c_null_ptr, t%handle, int(tpf_enum(op), c_int)))
+        call tpf_finished(tpf_c_dist_all_reduce(c_null_ptr, t%handle, int(tpf_enum(op), c_int)))
     end subroutine
     subroutine tp_dist_reduce(t, root, op)
         type(tp_tensor), intent(in) :: t
         integer, intent(in) :: root
         integer, intent(in), optional :: op
-        call tpf_finished(tpf_c_reduce(c_null_ptr, t%handle, int(tpf_enum(op), c_int), int(root, c_int)))
+        call tpf_finished(tpf_c_dist_reduce(c_null_ptr, t%handle, int(tpf_enum(op), c_int), int(root, c_int)))
     end subroutine
     subroutine tp_dist_broadcast(t, root)
         type(tp_tensor), intent(in) :: t
         integer, intent(in) :: root
-        call tpf_finished(tpf_c_broadcast(c_null_ptr, t%handle, int(root, c_int)))
+        call tpf_finished(tpf_c_dist_broadcast(c_null_ptr, t%handle, int(root, c_int)))
     end subroutine
     subroutine tp_dist_all_gather_into(out, t) ! one rank's after the other's in out's memory
         type(tp_tensor), intent(in) :: out, t
-        call tpf_finished(tpf_c_all_gather_into(c_null_ptr, out%handle, t%handle))
+        call tpf_finished(tpf_c_dist_all_gather_into(c_null_ptr, out%handle, t%handle))
     end subroutine
     subroutine tp_dist_barrier()
-        call tpf_finished(tpf_c_barrier(c_null_ptr))
+        call tpf_finished(tpf_c_dist_barrier(c_null_ptr))
     end subroutine
     subroutine tp_dist_send(t, to, tag)
         type(tp_tensor), intent(in) :: t
         integer, intent(in) :: to
         integer, intent(in), optional :: tag
-        call tpf_finished(tpf_c_send(c_null_ptr, t%handle, int(to, c_int), int(tpf_enum(tag), c_int64_t)))
+        call tpf_finished(tpf_c_dist_send(c_null_ptr, t%handle, int(to, c_int), int(tpf_enum(tag), c_int64_t)))
     end subroutine
     subroutine tp_dist_recv(t, from, tag)
         type(tp_tensor), intent(in) :: t
         integer, intent(in) :: from
         integer, intent(in), optional :: tag
-        call tpf_finished(tpf_c_recv(c_null_ptr, t%handle, int(from, c_int), int(tpf_enum(tag), c_int64_t)))
+        call tpf_finished(tpf_c_dist_recv(c_null_ptr, t%handle, int(from, c_int), int(tpf_enum(tag), c_int64_t)))
     end subroutine
     function tp_ddp_new(net, bucket_bytes, find_unused) result(d) ! rank 0's parameters become everybody's
         type(tp_module), intent(in) :: net
@@ -1144,7 +882,7 @@ contains
         o%group = c_null_ptr
         o%bucket_bytes = tpf_enum(bucket_bytes)
         o%find_unused = tpf_truth(find_unused, .false.)
-        call tpf_made(d%ref, tpf_is_ddp, tpf_c_ddp_new(net%handle(), o), net%ref)
+        call tpf_made(d%ref, tpf_is_ddp, tpf_c_ddp_new_with(net%handle(), o), net%ref)
     end function
     subroutine tpf_ddp_finish(d)
         class(tp_ddp), intent(in) :: d
@@ -1159,6 +897,6 @@ contains
     subroutine tpf_ddp_buffers(d)
         class(tp_ddp), intent(in) :: d
         logical(c_bool) :: ok
-        ok = tpf_c_ddp_buffers(d%handle())
+        ok = tpf_c_ddp_broadcast_buffers(d%handle())
     end subroutine
 end module taper_training

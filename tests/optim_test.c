@@ -354,6 +354,11 @@ static void the_table_can_be_asked(void **state) {
     assert_string_equal(adamw->values[1], "beta1");
     assert_true(adamw->defaults[0] == 1e-3);
     assert_true(tp_optimiser_check(adamw, adamw->defaults) == -1);
+    assert_string_equal(adamw->values[adamw->lr], "lr");
+    assert_string_equal(adamw->values[adamw->momentum], "beta1");
+    const tp_optimiser_kind *sgd = tp_optimiser_kind_named("SGD");
+    assert_string_equal(sgd->values[sgd->momentum], "momentum");
+    assert_int_equal(tp_optimiser_kind_named("Adagrad")->momentum, -1);
 }
 
 int main(void) {

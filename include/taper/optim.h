@@ -46,7 +46,9 @@ typedef struct tp_optimiser_kind {
     const char *const *messages; /* of the checks, with {names} of values */
     const struct tpi_update_ops *ops;
     const char
-        *formula; /* the update as Python source, for steps that autograd records; NULL where it is no expression */
+        *formula;     /* the update as Python source, for steps that autograd records; NULL where it is no expression */
+    int64_t lr;       /* which value is the rate that schedules set */
+    int64_t momentum; /* which value CyclicLR and OneCycleLR move against the rate; -1: none */
 } tp_optimiser_kind;
 TP_API const tp_optimiser_kind *tp_optimiser_kind_named(const char *name); /* NULL, no error, if there is none */
 /* How many optimisers there are, and one of them by its number. */

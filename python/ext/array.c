@@ -208,6 +208,29 @@ static PyObject *from_numpy(PyObject *module, PyObject *array) {
     return t ? tpy_wrap(t) : NULL;
 }
 
+/* Elements of `item` bytes from an offset in a buffer; count < 0: all that are left. PyTorch's words for what does not
+ * fit. */
+static bool check_extent(long long count, long long offset, int64_t length, int64_t item) {
+    if (!length || !count)
+        PyErr_Format(PyExc_ValueError, "both buffer length (%lld) and count (%lld) must not be 0", (long long)length,
+                     count);
+    else if (offset < 0 || offset >= length)
+        PyErr_Format(PyExc_ValueError,
+                     "offset (%lld bytes) must be non-negative and no greater than buffer length (%lld bytes) minus 1",
+                     offset, (long long)length);
+    else if (count > 0 && count > (length - offset) / item)
+        PyErr_Format(PyExc_ValueError,
+                     "requested buffer length (%lld * %lld bytes) after offset (%lld bytes) must not be greater than "
+                     "actual buffer length "
+                     "(%lld bytes)",
+                     count, (long long)item, offset, (long long)length);
+    else if (count < 0 && (length - offset) % item)
+        PyErr_Format(PyExc_ValueError,
+                     "buffer length (%lld bytes) after offset (%lld bytes) must be a multiple of element size (%lld)",
+                     (long long)(length - offset), offset, (long long)item);
+    return !PyErr_Occurred();
+}
+
 static PyObject *from_buffer(PyObject *module, PyObject *args, PyObject *kwargs) {
     (void)module;
     static char *names[] = {"buffer", "dtype", "count", "offset", "requires_grad", NULL};
@@ -238,24 +261,7 @@ static PyObject *from_buffer(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     tp_tensor *t = NULL;
     int64_t length = b->len, item = tp_dtype_size(dtype);
-    if (!length || !count)
-        PyErr_Format(PyExc_ValueError, "both buffer length (%lld) and count (%lld) must not be 0", (long long)length,
-                     count);
-    else if (offset < 0 || offset >= length)
-        PyErr_Format(PyExc_ValueError,
-                     "offset (%lld bytes) must be non-negative and no greater than buffer length (%lld bytes) minus 1",
-                     offset, (long long)length);
-    else if (count > 0 && count > (length - offset) / item)
-        PyErr_Format(PyExc_ValueError,
-                     "requested buffer length (%lld * %lld bytes) after offset (%lld bytes) must not be greater than "
-                     "actual buffer length "
-                     "(%lld bytes)",
-                     count, (long long)item, offset, (long long)length);
-    else if (count < 0 && (length - offset) % item)
-        PyErr_Format(PyExc_ValueError,
-                     "buffer length (%lld bytes) after offset (%lld bytes) must be a multiple of element size (%lld)",
-                     (long long)(length - offset), offset, (long long)item);
-    else {
+    if (check_extent(count, offset, length, item)) {
         int64_t n = count < 0 ? (length - offset) / item : count;
         t = tp_over_data((char *)b->buf + offset, dtype, tp_ints_view(&n, 1), tp_no_ints(), let_go, b);
         if (!t) tpy_raise();

@@ -720,67 +720,69 @@ static PyObject *end_with_parent(PyObject *unused, PyObject *pid) {
     Py_RETURN_NONE;
 }
 
+/* ---- The types ---- */
+static PyMethodDef store_methods[] = {{"set", store_set, METH_VARARGS, NULL},
+                                      {"append", store_append, METH_VARARGS, NULL},
+                                      {"get", store_get, METH_O, NULL},
+                                      {"add", store_add, METH_VARARGS, NULL},
+                                      {"compare_set", store_compare_set, METH_VARARGS, NULL},
+                                      {"wait", store_wait, METH_VARARGS, NULL},
+                                      {"check", store_check, METH_O, NULL},
+                                      {"delete", store_delete, METH_O, NULL},
+                                      {"count", store_count, METH_NOARGS, NULL},
+                                      {"keys", store_keys, METH_NOARGS, NULL},
+                                      {"queue_push", store_queue_push, METH_VARARGS, NULL},
+                                      {"queue_pop", store_queue_pop, METH_VARARGS, NULL},
+                                      {"queue_length", store_queue_length, METH_O, NULL},
+                                      {0}};
+static PyGetSetDef store_properties[] = {
+    {"port", store_port, NULL, NULL, NULL},
+    {"host", store_host, NULL, NULL, NULL},
+    {"listen", store_listen, NULL, "Where a process beside the store should listen.", NULL},
+    {"timeout", store_timeout, store_set_timeout, "Seconds.", NULL},
+    {0}};
+static PyType_Slot store_slots[] = {
+    {Py_tp_dealloc, store_dealloc}, {Py_tp_methods, store_methods}, {Py_tp_getset, store_properties}, {0, NULL}};
+static PyType_Spec store_spec = {"taper._C._Store", sizeof(store_object), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, store_slots};
+static PyMethodDef work_methods[] = {
+    {"wait", work_wait, METH_O, "wait(seconds): negative waits until the group's timeout."},
+    {"done", work_done, METH_NOARGS, NULL},
+    {"succeeded", work_succeeded, METH_NOARGS, NULL},
+    {"error", work_error, METH_NOARGS, NULL},
+    {"source", work_source, METH_NOARGS, NULL},
+    {0}};
+static PyType_Slot work_slots[] = {{Py_tp_dealloc, work_dealloc}, {Py_tp_methods, work_methods}, {0, NULL}};
+static PyType_Spec work_spec = {"taper._C._Work", sizeof(work_object), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, work_slots};
+static PyMethodDef group_methods[] = {{"all_reduce", group_all_reduce, METH_VARARGS, NULL},
+                                      {"reduce", group_reduce, METH_VARARGS, NULL},
+                                      {"broadcast", group_broadcast, METH_VARARGS, NULL},
+                                      {"all_gather", group_all_gather, METH_VARARGS, NULL},
+                                      {"all_gather_into", group_all_gather_into, METH_VARARGS, NULL},
+                                      {"gather", group_gather, METH_VARARGS, NULL},
+                                      {"scatter", group_scatter, METH_VARARGS, NULL},
+                                      {"reduce_scatter", group_reduce_scatter, METH_VARARGS, NULL},
+                                      {"reduce_scatter_of", group_reduce_scatter_of, METH_VARARGS, NULL},
+                                      {"all_to_all", group_all_to_all, METH_VARARGS, NULL},
+                                      {"all_to_all_single", group_all_to_all_single, METH_VARARGS, NULL},
+                                      {"barrier", group_barrier, METH_NOARGS, NULL},
+                                      {"send", group_send, METH_VARARGS, NULL},
+                                      {"recv", group_recv, METH_VARARGS, NULL},
+                                      {"set_timeout", group_set_timeout, METH_O, NULL},
+                                      {"free", group_free, METH_NOARGS, NULL},
+                                      {0}};
+static PyGetSetDef group_properties[] = {{"rank", group_rank, NULL, NULL, NULL},
+                                         {"size", group_size, NULL, NULL, NULL},
+                                         {"name", group_name, NULL, NULL, NULL},
+                                         {"number", group_number, NULL, NULL, NULL},
+                                         {0}};
+static PyType_Slot group_slots[] = {
+    {Py_tp_dealloc, group_dealloc}, {Py_tp_methods, group_methods}, {Py_tp_getset, group_properties}, {0, NULL}};
+static PyType_Spec group_spec = {"taper._C._Group", sizeof(group_object), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, group_slots};
+
 static int add_types(PyObject *module) {
-    static PyMethodDef store_methods[] = {{"set", store_set, METH_VARARGS, NULL},
-                                          {"append", store_append, METH_VARARGS, NULL},
-                                          {"get", store_get, METH_O, NULL},
-                                          {"add", store_add, METH_VARARGS, NULL},
-                                          {"compare_set", store_compare_set, METH_VARARGS, NULL},
-                                          {"wait", store_wait, METH_VARARGS, NULL},
-                                          {"check", store_check, METH_O, NULL},
-                                          {"delete", store_delete, METH_O, NULL},
-                                          {"count", store_count, METH_NOARGS, NULL},
-                                          {"keys", store_keys, METH_NOARGS, NULL},
-                                          {"queue_push", store_queue_push, METH_VARARGS, NULL},
-                                          {"queue_pop", store_queue_pop, METH_VARARGS, NULL},
-                                          {"queue_length", store_queue_length, METH_O, NULL},
-                                          {0}};
-    static PyGetSetDef store_properties[] = {
-        {"port", store_port, NULL, NULL, NULL},
-        {"host", store_host, NULL, NULL, NULL},
-        {"listen", store_listen, NULL, "Where a process beside the store should listen.", NULL},
-        {"timeout", store_timeout, store_set_timeout, "Seconds.", NULL},
-        {0}};
-    static PyType_Slot store_slots[] = {
-        {Py_tp_dealloc, store_dealloc}, {Py_tp_methods, store_methods}, {Py_tp_getset, store_properties}, {0, NULL}};
-    static PyType_Spec store_spec = {"taper._C._Store", sizeof(store_object), 0,
-                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, store_slots};
-    static PyMethodDef work_methods[] = {
-        {"wait", work_wait, METH_O, "wait(seconds): negative waits until the group's timeout."},
-        {"done", work_done, METH_NOARGS, NULL},
-        {"succeeded", work_succeeded, METH_NOARGS, NULL},
-        {"error", work_error, METH_NOARGS, NULL},
-        {"source", work_source, METH_NOARGS, NULL},
-        {0}};
-    static PyType_Slot work_slots[] = {{Py_tp_dealloc, work_dealloc}, {Py_tp_methods, work_methods}, {0, NULL}};
-    static PyType_Spec work_spec = {"taper._C._Work", sizeof(work_object), 0,
-                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, work_slots};
-    static PyMethodDef group_methods[] = {{"all_reduce", group_all_reduce, METH_VARARGS, NULL},
-                                          {"reduce", group_reduce, METH_VARARGS, NULL},
-                                          {"broadcast", group_broadcast, METH_VARARGS, NULL},
-                                          {"all_gather", group_all_gather, METH_VARARGS, NULL},
-                                          {"all_gather_into", group_all_gather_into, METH_VARARGS, NULL},
-                                          {"gather", group_gather, METH_VARARGS, NULL},
-                                          {"scatter", group_scatter, METH_VARARGS, NULL},
-                                          {"reduce_scatter", group_reduce_scatter, METH_VARARGS, NULL},
-                                          {"reduce_scatter_of", group_reduce_scatter_of, METH_VARARGS, NULL},
-                                          {"all_to_all", group_all_to_all, METH_VARARGS, NULL},
-                                          {"all_to_all_single", group_all_to_all_single, METH_VARARGS, NULL},
-                                          {"barrier", group_barrier, METH_NOARGS, NULL},
-                                          {"send", group_send, METH_VARARGS, NULL},
-                                          {"recv", group_recv, METH_VARARGS, NULL},
-                                          {"set_timeout", group_set_timeout, METH_O, NULL},
-                                          {"free", group_free, METH_NOARGS, NULL},
-                                          {0}};
-    static PyGetSetDef group_properties[] = {{"rank", group_rank, NULL, NULL, NULL},
-                                             {"size", group_size, NULL, NULL, NULL},
-                                             {"name", group_name, NULL, NULL, NULL},
-                                             {"number", group_number, NULL, NULL, NULL},
-                                             {0}};
-    static PyType_Slot group_slots[] = {
-        {Py_tp_dealloc, group_dealloc}, {Py_tp_methods, group_methods}, {Py_tp_getset, group_properties}, {0, NULL}};
-    static PyType_Spec group_spec = {"taper._C._Group", sizeof(group_object), 0,
-                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, group_slots};
     store_type = (PyTypeObject *)PyType_FromSpec(&store_spec);
     work_type = (PyTypeObject *)PyType_FromSpec(&work_spec);
     group_type = (PyTypeObject *)PyType_FromSpec(&group_spec);

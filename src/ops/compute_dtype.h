@@ -17,14 +17,6 @@ tp_tensor *tpi_from_compute(tp_tensor *computed, tp_dtype dtype);
 /* Takes over `computed` and returns it in the dtype and with the stride order of `like`, of the same rank
  * (channels_last survives). */
 tp_tensor *tpi_from_compute_like(tp_tensor *computed, tp_dtype dtype, const tp_tensor *like);
-/* The layout that results of t have: channels_last where its strides are in that order, even with gaps between
- * elements, else contiguous. Where sizes of one leave the order open it is contiguous, unless the channels' stride says
- * otherwise. */
-tp_layout tpi_suggested_layout(const tp_tensor *t);
-/* Images or volumes without gaps whose channels are the fastest dim of memory; a tensor may be so and contiguous at
- * once. The second is true where it is not contiguous too. */
-bool tpi_is_channels_last(const tp_tensor *t);
-bool tpi_is_only_channels_last(const tp_tensor *t);
 /* Element i of computed data, which is float32 or float64. */
 static inline double tpi_compute_get(const char *data, tp_dtype dtype, int64_t i) {
     return dtype == TP_FLOAT32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
@@ -35,14 +27,4 @@ static inline void tpi_compute_set(char *data, tp_dtype dtype, int64_t i, double
     else
         ((double *)data)[i] = v;
 }
-/* "3 x 4" into `buffer`, for messages; `around` (may be NULL) is added on both sides of each size. Returns the buffer.
- */
-enum { TPI_BY_X = 80 };
-const char *tpi_sizes_by_x(const int64_t *sizes, int n, const int64_t *around, char buffer[TPI_BY_X]);
-/* An argument of type int[n]: one value serves for all n. `fallback` (may be NULL) serves when it is not given or
- * empty. */
-bool tpi_expand_ints(const char *argument, tp_ints given, int n, const int64_t *fallback, int64_t *out);
-/* The same for kernels, strides, paddings and dilations, which have 31 bits: sums and products of two of them need no
- * look at overflow. */
-bool tpi_expand_steps(const char *argument, tp_ints given, int n, const int64_t *fallback, int64_t *out);
 #endif

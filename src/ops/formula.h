@@ -39,10 +39,10 @@ static inline tp_tensor *lower(tpi_temporaries *temps, tp_tensor *a, int64_t k) 
 static inline tp_tensor *upper(tpi_temporaries *temps, tp_tensor *a, int64_t k) {
     return tpi_put(temps, tpo_triu(a, k));
 }
-static inline tp_tensor *columns(tpi_temporaries *temps, tp_tensor *a, int64_t from, int64_t n) {
+static inline tp_tensor *column_range(tpi_temporaries *temps, tp_tensor *a, int64_t from, int64_t n) {
     return tpi_put(temps, tpo_narrow(a, -1, from, n));
 }
-static inline tp_tensor *rows(tpi_temporaries *temps, tp_tensor *a, int64_t from, int64_t n) {
+static inline tp_tensor *row_range(tpi_temporaries *temps, tp_tensor *a, int64_t from, int64_t n) {
     return tpi_put(temps, tpo_narrow(a, -2, from, n));
 }
 static inline tp_tensor *joined(tpi_temporaries *temps, tp_tensor *a, tp_tensor *b, int64_t dim) {

@@ -25,7 +25,7 @@ static double floor_of_division(double a, double b) {
     const double rest = fmod(a, b);
     return floor((a - rest) / b + 0.5) - (rest * b < 0);
 }
-static tp_rate_change step_change(options o, place p) {
+tp_rate_change tpi_step_change(options o, place p) {
     if (p->closed) return times(pow(o->gamma, floor_of_division(p->epoch, o->step_size)), true);
     const double rest = fmod(p->epoch, o->step_size);
     if (isnan(rest)) return times(rest, false);
@@ -41,18 +41,18 @@ static double milestones_until(options o, double epoch, bool exactly) {
     }
     return (double)n;
 }
-static tp_rate_change multi_step_change(options o, place p) {
+tp_rate_change tpi_multi_step_change(options o, place p) {
     const double n = milestones_until(o, p->epoch, !p->closed);
     return !p->closed && n == 0 ? keep() : times(pow(o->gamma, n), p->closed);
 }
 
-static tp_rate_change constant_change(options o, place p) {
+tp_rate_change tpi_constant_change(options o, place p) {
     if (p->closed) return times(p->epoch >= o->total_iters ? o->factor + (1 - o->factor) : o->factor, true);
     if (p->epoch == 0) return times(o->factor, false);
     return p->epoch == o->total_iters ? times(1 / o->factor, false) : keep();
 }
 
-static tp_rate_change linear_change(options o, place p) {
+tp_rate_change tpi_linear_change(options o, place p) {
     const double by = o->end_factor - o->start_factor;
     if (p->closed) return times(o->start_factor + by * fmin(o->total_iters, p->epoch) / o->total_iters, true);
     if (p->epoch == 0) return times(o->start_factor, false);
@@ -60,19 +60,19 @@ static tp_rate_change linear_change(options o, place p) {
     return times(1 + by / (o->total_iters * o->start_factor + (p->epoch - 1) * by), false);
 }
 
-static tp_rate_change exponential_change(options o, place p) {
+tp_rate_change tpi_exponential_change(options o, place p) {
     if (p->closed) return times(pow(o->gamma, p->epoch), true);
     return p->initial ? keep() : times(o->gamma, false);
 }
 
-static tp_rate_change polynomial_change(options o, place p) {
+tp_rate_change tpi_polynomial_change(options o, place p) {
     const double n = o->total_iters;
     if (p->closed) return times(pow(1 - fmin(n, p->epoch) / n, o->power), true);
     if (p->initial || p->epoch > n) return keep();
     return times(pow((1 - p->epoch / n) / (1 - (p->epoch - 1) / n), o->power), false);
 }
 
-static tp_rate_change cosine_change(options o, place p) {
+tp_rate_change tpi_cosine_change(options o, place p) {
     const double e = p->epoch, n = o->T_max;
     if (!p->closed && p->initial) return keep();
     if (p->closed || (p->steps == 1 && e > 0))
@@ -82,43 +82,10 @@ static tp_rate_change cosine_change(options o, place p) {
     return CHANGE(.low = o->eta_min, .by = (1 + cos(PI * e / n)) / (1 + cos(PI * (e - 1) / n)));
 }
 
-static tp_rate_change restarts_change(options o, place p) {
+tp_rate_change tpi_restarts_change(options o, place p) {
     return CHANGE(.from_base = true, .low = o->eta_min, .by = (1 + cos(PI * p->T_cur / p->T_i)) / 2);
 }
 
-static const struct {
-    const char *kind;
-    tp_rate_change (*change)(options, place);
-} changes[] = {
-    {"StepLR", step_change},
-    {"MultiStepLR", multi_step_change},
-    {"ConstantLR", constant_change},
-    {"LinearLR", linear_change},
-    {"ExponentialLR", exponential_change},
-    {"PolynomialLR", polynomial_change},
-    {"CosineAnnealingLR", cosine_change},
-    {"CosineAnnealingWarmRestarts", restarts_change},
-};
-
-bool tp_rate_change_at(const char *kind, const tp_schedule_options *o, const tp_schedule_place *given,
-                       tp_rate_change *change) {
-    if (!TPI_GIVEN(kind, "a text") || !TPI_GIVEN(o, "options") || !TPI_GIVEN(given, "a place") ||
-        !TPI_GIVEN(change, "room for a change"))
-        return false;
-    tp_schedule_place at = {.size = sizeof at};
-    tpi_copy_options(&at, sizeof at, given, given->size);
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-        if (strcmp(changes[i].kind, kind)) continue;
-        const tp_rate_change made = changes[i].change(o, &at);
-        if (!isfinite(made.by))
-            return tpi_refuse(TP_ERR_VALUE, "%s: its options give no finite rate at epoch %g", kind, at.epoch);
-        const int64_t size = change->size;
-        tpi_copy_options(change, (size_t)size, &made, made.size);
-        change->size = size;
-        return true;
-    }
-    return tpi_refuse(TP_ERR_VALUE, "no schedule with such a formula is called '%s'", kind);
-}
 double tpi_rate_changed(const tp_rate_change *c, double lr, double base) {
     if (c->keep) return lr;
     if (c->rise) return lr + (base - c->low) * c->by;
@@ -157,10 +124,11 @@ double tp_cycle_height(double epoch, double total_size, double step_ratio, doubl
     if (cycle) *cycle = whole;
     return x <= step_ratio ? x / step_ratio : (x - 1) / (step_ratio - 1);
 }
-double tp_cycle_scale(const char *mode, double gamma, double x) {
-    if (mode && !strcmp(mode, "exp_range")) return pow(gamma, x);
-    return mode && !strcmp(mode, "triangular2") ? 1 / pow(2, x - 1) : 1;
+double tpi_cycle_scale_at(const char *mode, double gamma, double cycle, double epoch) {
+    if (mode && !strcmp(mode, "exp_range")) return pow(gamma, epoch);
+    return mode && !strcmp(mode, "triangular2") ? 1 / pow(2, cycle - 1) : 1;
 }
+double tp_cycle_scale(const char *mode, double gamma, double x) { return tpi_cycle_scale_at(mode, gamma, x, x); }
 
 int64_t tp_one_cycle_ends(double total_steps, double pct_start, bool three_phase, double *ends) {
     if (!TPI_GIVEN(ends, "an array of 3 ends")) return 0;
@@ -182,17 +150,19 @@ int64_t tp_one_cycle_phase(double epoch, int64_t n, const double *ends, double *
     *share = (epoch - begin) / (ends[phase] - begin);
     return phase;
 }
+bool tpi_anneals_linearly(const char *strategy) { return strategy && !strcmp(strategy, "linear"); }
 double tp_anneal(const char *strategy, double start, double end, double share) {
-    if (strategy && !strcmp(strategy, "linear")) return (end - start) * share + start;
+    if (tpi_anneals_linearly(strategy)) return (end - start) * share + start;
     return end + (start - end) / 2 * (cos(PI * share) + 1);
 }
 
 /* ---- Plateaus ---- */
+static bool least_is_best(options o) { return !o->mode || !strcmp(o->mode, "min"); }
+double tpi_plateau_worst(options o) { return least_is_best(o) ? INFINITY : -INFINITY; }
 bool tp_plateau_is_better(const tp_schedule_options *o, double figure, double best) {
     if (!TPI_GIVEN(o, "options")) return false;
     const bool relative = !o->threshold_mode || !strcmp(o->threshold_mode, "rel");
-    if (!o->mode || !strcmp(o->mode, "min"))
-        return figure < (relative ? best * (1 - o->threshold) : best - o->threshold);
+    if (least_is_best(o)) return figure < (relative ? best * (1 - o->threshold) : best - o->threshold);
     return figure > (relative ? best * (o->threshold + 1) : best + o->threshold);
 }
 bool tp_plateau_count(const tp_schedule_options *o, bool better, double *bad, double *cooling) {

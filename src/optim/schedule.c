@@ -38,7 +38,8 @@ struct kind {
     bool (*step)(tp_schedule *s);                 /* tp_schedule_step */
     bool (*advance)(tp_schedule *s);              /* to the next epoch; NULL: it has no epochs */
     bool (*move_to)(tp_schedule *s, double epoch);
-    rate_fn next;    /* NULL: its formula is a change of rates.c, or it has none */
+    tpi_rate_formula *change; /* of a group's rate; NULL: `next` has its formula, or it has none */
+    rate_fn next;
     bool by_figures; /* tp_schedule_report steps it */
 };
 
@@ -61,16 +62,9 @@ static double multiplicative_next(const tp_schedule *s, int64_t g, double lr) {
 }
 
 /* ---- Rates with momentum going the other way ---- */
-static int64_t momentum_index(const tp_optimiser_kind *k) { /* among the optimiser's numbers; -1: it has none */
-    for (int64_t i = 0; i < k->nvalues; i++)
-        if (!strcmp(k->values[i], "momentum") || !strcmp(k->values[i], "beta1")) return i;
-    return -1;
-}
-static double *momentum_of(const tp_schedule *s, int64_t g) {
-    return &s->o->groups[g].values[momentum_index(s->o->kind)];
-}
+static double *momentum_of(const tp_schedule *s, int64_t g) { return &s->o->groups[g].values[s->o->kind->momentum]; }
 static bool check_momentum(const tp_schedule *s) {
-    return s->opt.cycle_momentum == 0 || momentum_index(s->o->kind) >= 0 ||
+    return s->opt.cycle_momentum == 0 || s->o->kind->momentum >= 0 ||
            tpi_refuse(TP_ERR_VALUE, "optimizer must support momentum or beta1 with `cycle_momentum` option enabled");
 }
 
@@ -80,7 +74,7 @@ static double cyclic_next(const tp_schedule *s, int64_t g, double lr) {
     const double total = o->step_size_up + o->step_size_down;
     double cycle;
     const double height = tp_cycle_height(epoch_of(s), total, o->step_size_up / total, &cycle);
-    const double scale = tp_cycle_scale(o->mode, o->gamma, strcmp(o->mode, "exp_range") ? cycle : epoch_of(s));
+    const double scale = tpi_cycle_scale_at(o->mode, o->gamma, cycle, epoch_of(s));
     if (o->cycle_momentum != 0)
         *momentum_of(s, g) = o->max_momentum - (o->max_momentum - o->base_momentum) * height * scale;
     return o->base_lr + (o->max_lr - o->base_lr) * height * scale;
@@ -104,7 +98,7 @@ static double one_cycle_next(const tp_schedule *s, int64_t g, double lr) {
 /* How far the rate has gone after so many steps: from 0 to 1. */
 static double swa_share(const tp_schedule *s, double step) {
     double share = fmax(0, fmin(1, step / fmax(1, s->opt.anneal_epochs)));
-    return strcmp(s->opt.anneal_strategy, "cos") ? share : 0.5 - 0.5 * cos(M_PI * share);
+    return tpi_anneals_linearly(s->opt.anneal_strategy) ? share : 0.5 - 0.5 * cos(M_PI * share);
 }
 /* The rate that it began with is read off the one that the group has. */
 static double swa_next(const tp_schedule *s, int64_t g, double lr) {
@@ -182,18 +176,18 @@ static bool check_swa(tp_schedule *s) {
 }
 
 /* ---- Stepping ---- */
-static double *lr_of(const tp_schedule *s, int64_t g) {
-    const tp_optimiser_kind *k = s->o->kind;
-    int64_t i = 0;
-    while (strcmp(k->values[i], "lr")) i++;
-    return &s->o->groups[g].values[i];
-}
+static double *lr_of(const tp_schedule *s, int64_t g) { return &s->o->groups[g].values[s->o->kind->lr]; }
 static void remember_rates(tp_schedule *s) {
     for (int64_t g = 0; g < s->ngroups; g++) s->last[g] = *lr_of(s, g);
 }
+static bool change_at(const kind *k, const tp_schedule_options *o, const tp_schedule_place *at, tp_rate_change *made) {
+    *made = k->change(o, at);
+    return isfinite(made->by) ||
+           tpi_refuse(TP_ERR_VALUE, "%s: its options give no finite rate at epoch %g", k->name, at->epoch);
+}
 static bool set_rates(tp_schedule *s, bool closed) {
     const double *n = s->number;
-    tp_rate_change change = {.size = sizeof change};
+    tp_rate_change change;
     const tp_schedule_place at = {.size = sizeof at,
                                   .epoch = n[LAST_EPOCH],
                                   .steps = n[STEPS],
@@ -201,10 +195,10 @@ static bool set_rates(tp_schedule *s, bool closed) {
                                   .T_i = n[T_I],
                                   .initial = s->initial,
                                   .closed = closed};
-    if (!s->kind->next && !tp_rate_change_at(s->kind->name, &s->opt, &at, &change)) return false;
+    if (s->kind->change && !change_at(s->kind, &s->opt, &at, &change)) return false;
     for (int64_t g = 0; g < s->ngroups; g++) {
         double *lr = lr_of(s, g);
-        *lr = s->kind->next ? s->kind->next(s, g, *lr) : tpi_rate_changed(&change, *lr, s->base[g]);
+        *lr = s->kind->change ? tpi_rate_changed(&change, *lr, s->base[g]) : s->kind->next(s, g, *lr);
     }
     remember_rates(s);
     return true;
@@ -320,22 +314,28 @@ static void begin_one_cycle(tp_schedule *s, int64_t group) {
 static const kind kinds[] = {
     {"LambdaLR", {{0, 0}}, .check = check_lambda, BY_EPOCH, .next = lambda_next},
     {"MultiplicativeLR", {{0, 0}}, .check = check_lambda, BY_EPOCH, .next = multiplicative_next},
-    {"StepLR", {TAKES(step_size, NAN), TAKES(gamma, 0.1)}, BY_EPOCH},
-    {"MultiStepLR", {TAKES(gamma, 0.1)}, .check = check_multi_step, BY_EPOCH},
-    {"ConstantLR", {TAKES(factor, 1.0 / 3), TAKES(total_iters, 5)}, .check = check_constant, BY_EPOCH},
+    {"StepLR", {TAKES(step_size, NAN), TAKES(gamma, 0.1)}, BY_EPOCH, .change = tpi_step_change},
+    {"MultiStepLR", {TAKES(gamma, 0.1)}, .check = check_multi_step, BY_EPOCH, .change = tpi_multi_step_change},
+    {"ConstantLR",
+     {TAKES(factor, 1.0 / 3), TAKES(total_iters, 5)},
+     .check = check_constant,
+     BY_EPOCH,
+     .change = tpi_constant_change},
     {"LinearLR",
      {TAKES(start_factor, 1.0 / 3), TAKES(end_factor, 1), TAKES(total_iters, 5)},
      .check = check_linear,
-     BY_EPOCH},
-    {"ExponentialLR", {TAKES(gamma, NAN)}, BY_EPOCH},
-    {"PolynomialLR", {TAKES(total_iters, 5), TAKES(power, 1)}, BY_EPOCH},
-    {"CosineAnnealingLR", {TAKES(T_max, NAN), TAKES(eta_min, 0)}, BY_EPOCH},
+     BY_EPOCH,
+     .change = tpi_linear_change},
+    {"ExponentialLR", {TAKES(gamma, NAN)}, BY_EPOCH, .change = tpi_exponential_change},
+    {"PolynomialLR", {TAKES(total_iters, 5), TAKES(power, 1)}, BY_EPOCH, .change = tpi_polynomial_change},
+    {"CosineAnnealingLR", {TAKES(T_max, NAN), TAKES(eta_min, 0)}, BY_EPOCH, .change = tpi_cosine_change},
     {"CosineAnnealingWarmRestarts",
      {TAKES(T_0, NAN), TAKES(T_mult, 1), TAKES(eta_min, 0)},
      .check = check_restarts,
      .step = step_by_epoch,
      .advance = advance_restarts,
-     .move_to = move_restarts},
+     .move_to = move_restarts,
+     .change = tpi_restarts_change},
     {"CyclicLR",
      {TAKES(base_lr, NAN), TAKES(max_lr, NAN), TAKES(step_size_up, 2000), TAKES(step_size_down, -1), TAKES(gamma, 1),
       TAKES(cycle_momentum, 1), TAKES(base_momentum, 0.8), TAKES(max_momentum, 0.9)},
@@ -361,8 +361,30 @@ static const kind kinds[] = {
      .by_figures = true},
     {"SWALR", {TAKES(swa_lr, NAN), TAKES(anneal_epochs, 10)}, .check = check_swa, BY_EPOCH, .next = swa_next},
 };
+static const kind *kind_named(const char *name) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(kinds[i].name, name)) return &kinds[i];
+    return NULL;
+}
 static const kind sequential = {"SequentialLR", {{0, 0}}, .step = step_sequence},
                   chained = {"ChainedScheduler", {{0, 0}}, .step = step_chain};
+
+bool tp_rate_change_at(const char *name, const tp_schedule_options *o, const tp_schedule_place *given,
+                       tp_rate_change *change) {
+    if (!TPI_GIVEN(name, "a text") || !TPI_GIVEN(o, "options") || !TPI_GIVEN(given, "a place") ||
+        !TPI_GIVEN(change, "room for a change"))
+        return false;
+    const kind *k = kind_named(name);
+    if (!k || !k->change) return tpi_refuse(TP_ERR_VALUE, "no schedule with such a formula is called '%s'", name);
+    tp_schedule_place at = {.size = sizeof at};
+    tpi_copy_options(&at, sizeof at, given, given->size);
+    tp_rate_change made;
+    if (!change_at(k, o, &at, &made)) return false;
+    const int64_t size = change->size;
+    tpi_copy_options(change, (size_t)size, &made, made.size);
+    change->size = size;
+    return true;
+}
 
 /* ---- Making ---- */
 /* The options that are numbers. */
@@ -451,14 +473,12 @@ static bool start(tp_schedule *s) {
     s->number[T_I] = s->opt.T_0;
     if (!s->kind->by_figures) return first_step(s);
     s->number[LAST_EPOCH] = 0;
-    s->number[BEST] = strcmp(s->opt.mode, "min") ? -INFINITY : INFINITY;
+    s->number[BEST] = tpi_plateau_worst(&s->opt);
     return true;
 }
 
 static tp_schedule *make(const char *name, tp_optimiser *o, const tp_schedule_options *options) {
-    const kind *k = NULL;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(kinds[i].name, name)) k = &kinds[i];
+    const kind *k = kind_named(name);
     if (!k) return tpi_fail(TP_ERR_VALUE, "no schedule is called '%s'", name);
     if (!o) return tpi_fail(TP_ERR_VALUE, "argument 'optimiser' is NULL");
     if (!tpi_handle_given(o, o->alive, "tp_schedule_new", "optimiser", "an optimiser")) return NULL;

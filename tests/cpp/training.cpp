@@ -76,6 +76,20 @@ static void schedules_give_pytorchs_rates() {
     }
 }
 
+/* The gains of the table of operators; LibTorch's names of nonlinearities are among them. */
+static void gains_are_the_tables() {
+    EXPECT(nn::init::calculate_gain(kTanh) == 5.0 / 3);
+    EXPECT(nn::init::calculate_gain(kReLU) == std::sqrt(2.0));
+    EXPECT(nn::init::calculate_gain(kLeakyReLU, 0.2) == std::sqrt(2 / (1 + 0.2 * 0.2)));
+    for (const auto &name : {kLinear, kConv1D, kConvTranspose3D, kSigmoid}) EXPECT(nn::init::calculate_gain(name) == 1);
+    try {
+        nn::init::calculate_gain("swish");
+        EXPECT(false);
+    } catch (const taper::Error &e) {
+        EXPECT(std::string(e.what()).find("Unsupported nonlinearity swish") != std::string::npos);
+    }
+}
+
 static void a_training_goes_on() {
     nn::Sequential net = net_of(4), again = net_of(4);
     optim::Adam adam(net->parameters(), 0.1), same(again->parameters(), 0.1);
@@ -151,6 +165,7 @@ static void attention_as_a_function() {
 
 int main() {
     attention_as_a_function();
+    gains_are_the_tables();
     schedules_give_pytorchs_rates();
     a_training_goes_on();
     what_does_not_fit_changes_nothing();

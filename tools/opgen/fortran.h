@@ -5,6 +5,7 @@
  *   fortran_arrays.c       tensors over arrays and arrays over tensors, for each kind and rank
  *   fortran_layers.c       layers' constructors
  *   fortran_optimisers.c   optimisers' constructors
+ *   fortran_interfaces.c   the module from its parts, with interfaces of C's functions
  */
 #ifndef OPGEN_FORTRAN_H
 #define OPGEN_FORTRAN_H
@@ -13,6 +14,8 @@ text write_fortran_operators(void);
 text write_fortran_arrays(void);
 text write_fortran_layers(void);
 text write_fortran_optimisers(void);
+void read_header(const char *path); /* of C */
+text write_fortran_module(int n, char **paths);
 
 /* One line, continued with & where it is longer than the standard's 132 columns; cut behind ", ". */
 void put_line(text *t, const char *line, ...) __attribute__((format(printf, 2, 3)));

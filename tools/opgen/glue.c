@@ -641,6 +641,32 @@ static void write_overlap_checks(text *t, const op *o, const char *written, int 
             name);
 }
 
+/* The condition under which the tape records, in a function in which self is a plain tensor, whatever the signature
+ * says. */
+static char *recorded_when(const op *o) {
+    char *track = differentiable(o) ? any_tracks(o) : NULL;
+    const char *self = o->args[0].name;
+    if (!track || o->args[0].type != T_OPERAND) return track;
+    const char *operand = format("tpi_tracks(%s.tensor)", self);
+    char *at = strstr(track, operand);
+    return at ? format("%.*stpi_tracks(%s)%s", (int)(at - track), track, self, at + strlen(operand)) : track;
+}
+
+/* Before a write that the tape records: the node, with what self was. */
+static void write_inplace_node(text *t, const op *o, const needs *n, const char *track) {
+    const char *self = o->args[0].name;
+    text rest = {0};
+    put(&rest, "%s", "");
+    for (int i = 1; i < o->nargs; i++) put(&rest, ", %s", o->args[i].name);
+    put(t, "    tpi_node *node = NULL;\n    if (!tpi_grad_off && (%s)) {\n", track);
+    put(t, "        tp_tensor *before = %s;\n",
+        inplace_saves_copy(o, n) ? format("tpi_copy_for_backward(%s)", self) : format("tpi_retain(%s)", self));
+    put(t,
+        "        if (!before || !tpi_check_tracked_write(%s)) return tp_release(before), NULL;\n        node = "
+        "%s_node(%s%s);\n        tp_release(before);\n        if (!node) return NULL;\n    }\n",
+        self, o->cname, o->args[0].type == T_OPERAND ? "tp_operand_tensor(before)" : "before", rest.s);
+}
+
 /* In place: maps and in-place natives write into self; anything else computes and copies. */
 static void write_inplace(text *t, const op *o, const needs *n) {
     const char *self = o->args[0].name;
@@ -660,32 +686,14 @@ static void write_inplace(text *t, const op *o, const needs *n) {
     write_checks(t, o, "NULL", true);
     put(t, "    if (!tpi_check_inplace%s(%s)) return NULL;\n", o->expanded ? "_expanded" : "", self);
     if (o->kind == K_NATIVE_INPLACE) write_overlap_checks(t, o, self, o->overlap ? o->overlap : OVERLAP_NONE, 1);
-    char *track = differentiable(o) ? any_tracks(o) : NULL;
+    char *track = recorded_when(o);
     const bool constant = !track && o->nondiff && is_tensor(o->args[0].type);
-    text rest = {0}, build = {0};
-    for (int i = 1; i < o->nargs; i++) put(&rest, ", %s", o->args[i].name);
     if (constant)
         put(t,
             "    if (!tpi_grad_off && tpi_tracks(%s) && !tpi_check_tracked_write(%s)) return NULL;\n"
             "    static const tpi_node_class constant = {\"%s\", \"%s\", tpi_constant_backward, NULL, NULL, NULL};\n",
             self, self, node_name(o), o->name);
-    if (track) {
-        /* In this function self is a plain tensor, whatever the signature says. */
-        const char *text_self = o->args[0].type == T_OPERAND ? format("tpi_tracks(%s.tensor)", self) : NULL;
-        if (text_self) {
-            size_t k = strlen(text_self);
-            char *at = strstr(track, text_self);
-            if (at) track = format("%.*stpi_tracks(%s)%s", (int)(at - track), track, self, at + k);
-        }
-        put(&build, "        tp_tensor *before = %s;\n",
-            inplace_saves_copy(o, n) ? format("tpi_copy_for_backward(%s)", self) : format("tpi_retain(%s)", self));
-        put(&build,
-            "        if (!before || !tpi_check_tracked_write(%s)) return tp_release(before), NULL;\n        node = "
-            "%s_node(%s%s);\n        tp_release(before);\n        if (!node) return NULL;\n",
-            self, o->cname, o->args[0].type == T_OPERAND ? "tp_operand_tensor(before)" : "before",
-            rest.s ? rest.s : "");
-        put(t, "    tpi_node *node = NULL;\n    if (!tpi_grad_off && (%s)) {\n%s    }\n", track, build.s);
-    }
+    if (track) write_inplace_node(t, o, n, track);
     const char *failure =
         track ? "{\n        if (node) tpi_node_release(node);\n        return NULL;\n    }" : "return NULL;";
     if (o->kind == K_MAP)

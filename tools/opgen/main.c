@@ -1,5 +1,7 @@
 /* opgen --out DIR TABLE...: compiles the tables into C, Python and docs, each by the ending of its name. See opgen.h
- * for the parts. */
+ * for the parts.
+ *
+ * opgen --fortran PART... HEADER...: prints Fortran's module, by the headers of C. */
 #include "cpp.h"
 #include "fortran.h"
 #include "header.h"
@@ -95,9 +97,21 @@ static void write_layers(const char *dir, int ntables, char **tables) {
     }
 }
 
+static int print_fortran_module(int n, char **paths) {
+    char **parts = need((size_t)(n + 1) * sizeof *parts);
+    int nparts = 0;
+    for (int i = 0; i < n; i++) {
+        if (ends_with(paths[i], ".h")) read_header(paths[i]);
+        if (ends_with(paths[i], ".f90")) parts[nparts++] = paths[i];
+    }
+    const text t = write_fortran_module(nparts, parts);
+    return fwrite(t.s, 1, t.n, stdout) != t.n;
+}
+
 int main(int argc, char **argv) {
+    if (argc > 2 && !strcmp(argv[1], "--fortran")) return print_fortran_module(argc - 2, argv + 2);
     if (argc < 4 || strcmp(argv[1], "--out")) {
-        fprintf(stderr, "usage: opgen --out DIR TABLE...\n");
+        fprintf(stderr, "usage: opgen --out DIR TABLE... | opgen --fortran PART... HEADER...\n");
         return 2;
     }
     const char *dir = argv[2];

@@ -213,14 +213,8 @@ static const char *saved_names(const op *o, const needs *n) {
     return *names.s ? format("\"%s\"", names.s) : "NULL";
 }
 
-/* Builds the node from the inputs; results are saved and attached by the caller. */
-void write_record(text *t, const op *o, const needs *n) {
-    int fixed = saved_slot(o, n, -1, -1);
-    text lists = {0};
-    put(&lists, "%s", "");
-    for (int i = 0; i < o->nargs; i++)
-        if (is_tensors(o->args[i].type) && n->saved[i]) put(&lists, " + (int)%s.n", o->args[i].name);
-    if (o->part) write_into(t, o, n);
+/* The node's class, or two of them where an argument says which; how C names the one that a node has. */
+static const char *write_classes(text *t, const op *o, const needs *n) {
     put(t, "static const tpi_node_class %s_class = {\"%s\", \"%s\", %s_backward, %s, %s, %s};\n\n", o->cname,
         node_name(o), o->name, o->cname, has_release(o, n) ? format("%s_release", o->cname) : "NULL",
         o->part ? format("%s_into", o->cname) : "NULL", saved_names(o, n));
@@ -233,12 +227,26 @@ void write_record(text *t, const op *o, const needs *n) {
         class = format("%s%s ? &%s_with_class : &%s_class", picks->name, picks->type == T_INTS_OPT ? ".v" : "",
                        o->cname, o->cname);
     }
-    put(t, "static tpi_node *%s_node(%s) {\n", o->cname, parameters(o, false));
-    put(t,
-        "    tpi_node *node = tpi_node_new(%s, %s, %d%s, sizeof(struct %s_attrs), %d);\n    if (!node) return NULL;\n",
-        class, edge_count(o), fixed, lists.s, o->cname, o->nresults);
-    put(t, "    struct %s_attrs *a = tpi_node_attrs(node);\n    (void)a;\n", o->cname);
-    write_edge_names(t, o, false, "    ");
+    return class;
+}
+
+/* An argument that is no tensor, kept in the node. */
+static void write_attribute(text *t, const arg *x) {
+    vkind k = kind_of_type(x->type);
+    if (is_list(x->type))
+        put(t, "    if (!tpi_copy_%s(&a->%s, %s)) goto failed;\n",
+            k == V_INTS     ? "ints"
+            : k == V_FLOATS ? "floats"
+                            : "scalars",
+            x->name, x->name);
+    else if (k == V_STR)
+        put(t, "    if (%s && !(a->%s = tpi_intern(%s))) goto failed;\n", x->name, x->name, x->name);
+    else
+        put(t, "    a->%s = %s;\n", x->name, x->name);
+}
+
+/* Edges to the inputs' nodes, and the other arguments. */
+static void write_arguments(text *t, const op *o, const needs *n) {
     for (int i = 0; i < o->nargs; i++) {
         const arg *x = &o->args[i];
         if (is_tensors(x->type)) {
@@ -248,21 +256,13 @@ void write_record(text *t, const op *o, const needs *n) {
                     x->name, x->name);
         } else if (is_tensor(x->type) && has_grad(o, i))
             put(t, "    tpi_node_edge(node, e_%s, %s%s);\n", x->name, x->name, x->type == T_OPERAND ? ".tensor" : "");
-        if (n->scalar[i]) {
-            vkind k = kind_of_type(x->type);
-            if (is_list(x->type))
-                put(t, "    if (!tpi_copy_%s(&a->%s, %s)) goto failed;\n",
-                    k == V_INTS     ? "ints"
-                    : k == V_FLOATS ? "floats"
-                                    : "scalars",
-                    x->name, x->name);
-            else if (k == V_STR)
-                put(t, "    if (%s && !(a->%s = tpi_intern(%s))) goto failed;\n", x->name, x->name, x->name);
-            else
-                put(t, "    a->%s = %s;\n", x->name, x->name);
-        }
+        if (n->scalar[i]) write_attribute(t, x);
         if (n->saved[i] && x->type == T_OPERAND) put(t, "    a->%s = %s.scalar;\n", x->name, x->name);
     }
+}
+
+/* What derivatives read of arguments: sizes, dtypes. */
+static void write_fields(text *t, const op *o, const needs *n) {
     tensor_scope s = {.code = t, .indent = "    ", .o = o, .failure = "goto failed;"};
     bind_arguments(&s, o);
     for (int i = 0; i < n->nfields; i++) {
@@ -280,7 +280,10 @@ void write_record(text *t, const op *o, const needs *n) {
         else
             put(t, "    %sa->f%d = %s;\n", guard, i, x);
     }
-    int at = fixed;
+}
+
+/* Tensors that backward reads; those of lists stand behind the `fixed` others. */
+static void write_saves(text *t, const op *o, const needs *n, int fixed) {
     for (int i = 0; i < o->nargs; i++) {
         const arg *x = &o->args[i];
         if (!n->saved[i]) continue;
@@ -288,12 +291,32 @@ void write_record(text *t, const op *o, const needs *n) {
             put(t,
                 "    for (int64_t i = 0; i < %s.n; i++)\n        if (!tpi_node_save(node, %d + (int)i, %s.v[i])) goto "
                 "failed;\n",
-                x->name, at, x->name);
+                x->name, fixed, x->name);
             continue;
         }
         put(t, "    if ((%s) && !tpi_node_save(node, %d, %s%s)) goto failed;\n", readers(o, n, i, false),
             saved_slot(o, n, i, -1), x->name, x->type == T_OPERAND ? ".tensor" : "");
     }
+}
+
+/* Builds the node from the inputs; results are saved and attached by the caller. */
+void write_record(text *t, const op *o, const needs *n) {
+    int fixed = saved_slot(o, n, -1, -1);
+    text lists = {0};
+    put(&lists, "%s", "");
+    for (int i = 0; i < o->nargs; i++)
+        if (is_tensors(o->args[i].type) && n->saved[i]) put(&lists, " + (int)%s.n", o->args[i].name);
+    if (o->part) write_into(t, o, n);
+    const char *class = write_classes(t, o, n);
+    put(t, "static tpi_node *%s_node(%s) {\n", o->cname, parameters(o, false));
+    put(t,
+        "    tpi_node *node = tpi_node_new(%s, %s, %d%s, sizeof(struct %s_attrs), %d);\n    if (!node) return NULL;\n",
+        class, edge_count(o), fixed, lists.s, o->cname, o->nresults);
+    put(t, "    struct %s_attrs *a = tpi_node_attrs(node);\n    (void)a;\n", o->cname);
+    write_edge_names(t, o, false, "    ");
+    write_arguments(t, o, n);
+    write_fields(t, o, n);
+    write_saves(t, o, n, fixed);
     put(t, "    return node;\n    goto failed;\nfailed:\n    tpi_node_release(node);\n    return NULL;\n}\n\n");
 }
 

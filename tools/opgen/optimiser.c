@@ -82,6 +82,19 @@ static void parse_groups(optimiser *o, const char *s, location at) {
     if (n != o->noptions) fail(at, "%s has %d options, and %d are named here", o->name, o->noptions, n);
 }
 
+int find_value(const optimiser *o, const char *name) {
+    for (int i = 0; i < o->noptions; i++)
+        for (int k = 0; k < o->options[i].count; k++)
+            if (!strcmp(o->options[i].part[k], name)) return o->options[i].at + k;
+    return -1;
+}
+
+static void parse_momentum(optimiser *o, const char *s, location at) {
+    char *name = next_word(&s);
+    o->momentum = find_value(o, name);
+    if (o->momentum < 0) fail(at, "'%s' is no value of %s's options", name, o->name);
+}
+
 static void parse_check(optimiser *o, const char *s, location at) {
     const char *colon = strstr(s, " : ");
     if (!colon || o->nchecks == 12) fail(at, "expected 'check CONDITION : MESSAGE', at most 12 times");
@@ -148,6 +161,7 @@ static void inherit(optimiser *o, const char *s, location at) {
     o->nflags = from->nflags;
     o->nslots = from->nslots;
     o->early = from->early;
+    o->momentum = from->momentum;
     memcpy(o->checks, from->checks, sizeof o->checks);
     memcpy(o->flag, from->flag, sizeof o->flag);
     memcpy(o->flag_value, from->flag_value, sizeof o->flag_value);
@@ -170,6 +184,8 @@ static void parse_optimiser_line(optimiser *o, const char *s, location at) {
         o->keywords = true;
     else if (!strcmp(key, "groups"))
         parse_groups(o, s, at);
+    else if (!strcmp(key, "momentum"))
+        parse_momentum(o, s, at);
     else if (!strcmp(key, "check"))
         parse_check(o, s, at);
     else if (!strcmp(key, "choices"))
@@ -192,9 +208,8 @@ static void parse_optimiser_line(optimiser *o, const char *s, location at) {
         o->closure = true;
     else
         fail(at,
-             "unknown keyword '%s'; expected doc, like, option, fixed, accept, keywords, groups, check, choices, flag, "
-             "early, state, "
-             "scalar, update, native or closure",
+             "unknown keyword '%s'; expected doc, like, option, fixed, accept, keywords, groups, momentum, check, "
+             "choices, flag, early, state, scalar, update, native or closure",
              key);
 }
 
@@ -208,6 +223,7 @@ void read_optimisers(const char *path) {
             continue;
         }
         o = need(sizeof *o);
+        o->momentum = -1;
         const char *s = lines[i].text;
         o->at = lines[i].at;
         o->family = table_name(path);
@@ -248,6 +264,7 @@ void check_optimisers(void) {
         if (o->like) check_like(o);
         for (int k = 0; o->update && k < o->update->n; k++) check_exact(o, o->update->value[k]);
         if (!o->doc) fail(o->at, "%s: a doc line is missing", o->name);
+        if (find_value(o, "lr") < 0) fail(o->at, "%s: expected an option 'lr', which schedules set", o->name);
         if ((o->update != NULL) + (o->native != NULL) + o->closure != 1)
             fail(o->at, "%s: expected one of update, native and closure", o->name);
         for (int k = 0; o->native && k < o->nslots; k++)

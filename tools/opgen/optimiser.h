@@ -34,6 +34,7 @@ typedef struct optimiser {
     option options[24];
     int group[24]; /* the options in the order of PyTorch's parameter groups */
     bool keywords; /* what follows is keyword-only */
+    int momentum;  /* the value that schedules move against the rate; -1: none */
     int nchecks;
     check checks[12];
     int nflags;
@@ -53,8 +54,9 @@ extern int noptimisers;
 
 void read_optimisers(const char *path);
 void check_optimisers(void);
-char *python_value(const expr *e);        /* a default as Python writes it */
-char *python_formula(const optimiser *o); /* the step as Python source, or NULL */
+int find_value(const optimiser *o, const char *name); /* a value's place by its name in expressions; -1: none */
+char *python_value(const expr *e);                    /* a default as Python writes it */
+char *python_formula(const optimiser *o);             /* the step as Python source, or NULL */
 text write_updates(const char *family);
 text write_update_texts(void);
 text write_optimisers(void);

@@ -319,10 +319,10 @@ static void write_optimiser(text *t, const optimiser *o) {
     put(t,
         "static const tp_optimiser_kind kind_%s = {\"%s\", %s, %s, %d, %d, options_%s, group_%s, defaults_%s, "
         "parts_%s, %d, states_%s, %s, "
-        "messages_%s, &ops_%s, %s};\n\n",
+        "messages_%s, &ops_%s, %s, %d, %d};\n\n",
         o->cname, o->name, c_string(o->doc), o->like ? format("\"%s\"", o->like->name) : "NULL", o->noptions,
         o->nvalues, o->cname, o->cname, o->cname, o->cname, o->nslots, o->cname, o->early ? "true" : "false", o->cname,
-        o->cname, formula ? c_string(formula) : "NULL");
+        o->cname, formula ? c_string(formula) : "NULL", find_value(o, "lr"), o->momentum);
 }
 
 text write_optimisers(void) {

@@ -214,82 +214,98 @@ static bool constant(const expr *e, double *v) {
 }
 static bool whole(const expr *e) { return e->kind == E_INT || (e->kind == E_UNARY && e->arg[0]->kind == E_INT); }
 
+static bool is_truth(const expr *e) {
+    return e->kind == E_NAME && (!strcmp(e->name, "true") || !strcmp(e->name, "false"));
+}
+
+/* MAKER(SIZE, ...), for some makers with the lowest value and the one past the highest. `n` is the argument's name as
+ * C's text, here and below. */
+static char *sample_tensor(const expr *e, const char *n, const sample *s) {
+    double v;
+    bool known = false;
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) known = known || !strcmp(makers[i], e->name);
+    if (!known)
+        fail(s->at,
+             "a sample's tensor is made by t, pos, unit, prob, big, away, distinct, spd, wellcond, begins, ints, "
+             "int32s, bools or complex, not '%s'",
+             e->name);
+    bool ranged = !strcmp(e->name, "ints") || !strcmp(e->name, "int32s") || !strcmp(e->name, "begins");
+    int dims = e->n - (ranged ? 2 : 0);
+    if (dims < 0 || dims > 6)
+        fail(s->at, "%s() takes up to 6 sizes%s", e->name,
+             ranged ? ", then the lowest value and the one past the highest" : "");
+    text t = {0};
+    put(&t, "{.kind = SAMPLE_TENSOR, .name = %s, .maker = MAKE_%s, .ndim = %d, .shape = {", n, upper(e->name), dims);
+    for (int i = 0; i < e->n; i++) {
+        if (!constant(e->arg[i], &v)) fail(s->at, "the sizes in %s() are numbers", e->name);
+        if (i < dims) put(&t, "%d, ", (int)v);
+    }
+    put(&t, "%s}", dims ? "" : "0");
+    if (dims < e->n) {
+        double lo, hi;
+        constant(e->arg[dims], &lo);
+        constant(e->arg[dims + 1], &hi);
+        put(&t, ", .low = %d, .high = %d", (int)lo, (int)hi);
+    }
+    put(&t, "}");
+    return t.s;
+}
+
+static char *sample_ints(const expr *e, const char *n) { /* integers and truths */
+    text t = {0};
+    put(&t, "{.kind = SAMPLE_INTS, .name = %s, .n = %d, .ints = (const int64_t[]){", n, e->n);
+    for (int i = 0; i < e->n; i++) {
+        double v;
+        if (!constant(e->arg[i], &v)) v = e->arg[i]->name[0] == 't';
+        put(&t, "%lld, ", (long long)v);
+    }
+    put(&t, "%s}}", e->n ? "" : "0");
+    return t.s;
+}
+
+static char *sample_floats(const expr *e, const char *n) {
+    text t = {0};
+    put(&t, "{.kind = SAMPLE_FLOATS, .name = %s, .n = %d, .floats = (const double[]){", n, e->n);
+    for (int i = 0; i < e->n; i++) {
+        double v;
+        constant(e->arg[i], &v);
+        put(&t, "%.17g, ", v);
+    }
+    put(&t, "}}");
+    return t.s;
+}
+
+static char *sample_value(const expr *e, const char *name, const sample *s);
+static char *sample_list(const expr *e, const char *n, const sample *s) {
+    double v;
+    bool ints = true, numbers = true;
+    for (int i = 0; i < e->n; i++) ints = ints && (whole(e->arg[i]) || is_truth(e->arg[i]));
+    if (ints) return sample_ints(e, n);
+    for (int i = 0; i < e->n; i++) numbers = numbers && constant(e->arg[i], &v);
+    if (numbers) return sample_floats(e, n);
+    text t = {0};
+    put(&t, "{.kind = SAMPLE_LIST, .name = %s, .n = %d, .items = (const sample_value[]){", n, e->n);
+    for (int i = 0; i < e->n; i++) put(&t, "%s, ", sample_value(e->arg[i], NULL, s));
+    put(&t, "}}");
+    return t.s;
+}
+
+static char *sample_float(double v, const char *n) {
+    if (v != v) return format("{.kind = SAMPLE_FLOAT, .name = %s, .f = __builtin_nan(\"\")}", n);
+    if (v == __builtin_inf() || v == -__builtin_inf())
+        return format("{.kind = SAMPLE_FLOAT, .name = %s, .f = %s__builtin_inf()}", n, v < 0 ? "-" : "");
+    return format("{.kind = SAMPLE_FLOAT, .name = %s, .f = %.17g}", n, v);
+}
+
 static char *sample_value(const expr *e, const char *name, const sample *s) {
     char *n = name ? format("\"%s\"", name) : "NULL";
     double v;
-    if (e->kind == E_CALL) {
-        int m = -1;
-        for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
-            if (!strcmp(makers[i], e->name)) m = (int)i;
-        if (m < 0)
-            fail(s->at,
-                 "a sample's tensor is made by t, pos, unit, prob, big, away, distinct, spd, wellcond, begins, ints, "
-                 "int32s, "
-                 "bools or complex, not '%s'",
-                 e->name);
-        bool ranged = !strcmp(e->name, "ints") || !strcmp(e->name, "int32s") || !strcmp(e->name, "begins");
-        int dims = e->n - (ranged ? 2 : 0);
-        if (dims < 0 || dims > 6)
-            fail(s->at, "%s() takes up to 6 sizes%s", e->name,
-                 ranged ? ", then the lowest value and the one past the highest" : "");
-        text t = {0};
-        put(&t, "{.kind = SAMPLE_TENSOR, .name = %s, .maker = MAKE_%s, .ndim = %d, .shape = {", n, upper(e->name),
-            dims);
-        for (int i = 0; i < e->n; i++) {
-            if (!constant(e->arg[i], &v)) fail(s->at, "the sizes in %s() are numbers", e->name);
-            if (i < dims) put(&t, "%d, ", (int)v);
-        }
-        put(&t, "%s}", dims ? "" : "0");
-        if (dims < e->n) {
-            double lo, hi;
-            constant(e->arg[dims], &lo);
-            constant(e->arg[dims + 1], &hi);
-            put(&t, ", .low = %d, .high = %d", (int)lo, (int)hi);
-        }
-        put(&t, "}");
-        return t.s;
-    }
-    if (e->kind == E_LIST) {
-        text t = {0};
-        bool ints = true;
-        for (int i = 0; i < e->n; i++)
-            ints = ints && (whole(e->arg[i]) || (e->arg[i]->kind == E_NAME && (!strcmp(e->arg[i]->name, "true") ||
-                                                                               !strcmp(e->arg[i]->name, "false"))));
-        if (ints) {
-            put(&t, "{.kind = SAMPLE_INTS, .name = %s, .n = %d, .ints = (const int64_t[]){", n, e->n);
-            for (int i = 0; i < e->n; i++) {
-                if (!constant(e->arg[i], &v)) v = e->arg[i]->name[0] == 't';
-                put(&t, "%lld, ", (long long)v);
-            }
-            put(&t, "%s}}", e->n ? "" : "0");
-            return t.s;
-        }
-        bool numbers = true;
-        for (int i = 0; i < e->n; i++) numbers = numbers && constant(e->arg[i], &v);
-        if (numbers) {
-            put(&t, "{.kind = SAMPLE_FLOATS, .name = %s, .n = %d, .floats = (const double[]){", n, e->n);
-            for (int i = 0; i < e->n; i++) {
-                constant(e->arg[i], &v);
-                put(&t, "%.17g, ", v);
-            }
-            put(&t, "}}");
-            return t.s;
-        }
-        put(&t, "{.kind = SAMPLE_LIST, .name = %s, .n = %d, .items = (const sample_value[]){", n, e->n);
-        for (int i = 0; i < e->n; i++) put(&t, "%s, ", sample_value(e->arg[i], NULL, s));
-        put(&t, "}}");
-        return t.s;
-    }
+    if (e->kind == E_CALL) return sample_tensor(e, n, s);
+    if (e->kind == E_LIST) return sample_list(e, n, s);
     if (whole(e) && constant(e, &v)) return format("{.kind = SAMPLE_INT, .name = %s, .i = %lldLL}", n, (long long)v);
-    if (constant(e, &v)) {
-        if (v != v) return format("{.kind = SAMPLE_FLOAT, .name = %s, .f = __builtin_nan(\"\")}", n);
-        if (v == __builtin_inf() || v == -__builtin_inf())
-            return format("{.kind = SAMPLE_FLOAT, .name = %s, .f = %s__builtin_inf()}", n, v < 0 ? "-" : "");
-        return format("{.kind = SAMPLE_FLOAT, .name = %s, .f = %.17g}", n, v);
-    }
+    if (constant(e, &v)) return sample_float(v, n);
     if (e->kind == E_STRING) return format("{.kind = SAMPLE_STRING, .name = %s, .s = %s}", n, c_string(e->name));
-    if (e->kind == E_NAME && (!strcmp(e->name, "true") || !strcmp(e->name, "false")))
-        return format("{.kind = SAMPLE_BOOL, .name = %s, .i = %d}", n, e->name[0] == 't');
+    if (is_truth(e)) return format("{.kind = SAMPLE_BOOL, .name = %s, .i = %d}", n, e->name[0] == 't');
     if (e->kind == E_NAME && !strcmp(e->name, "None")) return format("{.kind = SAMPLE_NONE, .name = %s}", n);
     if (e->kind == E_NAME) return format("{.kind = SAMPLE_DTYPE, .name = %s, .s = \"%s\"}", n, e->name);
     fail(s->at, "not something a sample can hold: %s", print_expr(e));

@@ -264,9 +264,8 @@ static tvalue as_tensor(tensor_scope *s, tvalue v) {
     return (tvalue){.kind = V_TENSOR, .c = format("t[%d]", k), .temp = k};
 }
 
-static tvalue call_op(tensor_scope *s, const op *o, const expr *e) {
-    tvalue given[24];
-    bool have[24] = {false};
+/* The arguments of a call, by position or name. */
+static void call_arguments(tensor_scope *s, const op *o, const expr *e, tvalue *given, bool *have) {
     int position = 0;
     for (int i = 0; i < e->n; i++) {
         const expr *a = e->arg[i];
@@ -283,16 +282,70 @@ static tvalue call_op(tensor_scope *s, const op *o, const expr *e) {
         if (given[k].kind == V_OPERAND && o->args[k].type != T_OPERAND) given[k] = as_tensor(s, given[k]);
         have[k] = true;
     }
+}
+
+/* In derivatives: the argument that is an operand beside numbers only, which may be a number itself; -1: none. */
+static int weak_operand(const tensor_scope *s, const op *o, const tvalue *given, const bool *have) {
+    int weak = -1;
+    for (int k = 0; k < o->nargs && s->fields; k++) {
+        if (!have[k]) continue;
+        if (given[k].kind == V_TENSOR) return -1;
+        if (given[k].kind == V_OPERAND && o->args[k].type == T_OPERAND && weak < 0) weak = k;
+    }
+    return weak;
+}
+
+/* A call whose result is no tensor. */
+static tvalue write_plain_call(tensor_scope *s, const op *o, const char *args) {
+    static const struct {
+        const char *word, *type;
+        vkind kind;
+    } types[] = {{"bool", "bool", V_BOOL}, {"int", "int64_t", V_INT}, {"float", "double", V_FLOAT}};
+    const char *type = "tp_scalar";
+    vkind kind = V_SCALAR;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(types[i].word, o->plain_type)) {
+            type = types[i].type;
+            kind = types[i].kind;
+        }
+    int p = s->ntemps++;
+    put(s->code, "%s%s p%d;\n%sif (!tpo_%s(%s%s&p%d)) %s\n", s->indent, type, p, s->indent, o->cname, args,
+        o->nargs ? ", " : "", p, s->failure);
+    return plain(kind, format("p%d", p));
+}
+
+static tvalue write_call(tensor_scope *s, const op *o, const char *args) {
+    if (o->plain) return write_plain_call(s, o, args);
+    if (o->nresults > 1) {
+        tvalue r = plain(V_MULTI, NULL);
+        r.multi = o;
+        r.base = s->ntemps;
+        s->ntemps += o->nresults;
+        put(s->code, "%sif (!tpo_%s(%s%s&t[%d])) %s\n", s->indent, o->cname, args, o->nargs ? ", " : "", r.base,
+            s->failure);
+        return r;
+    }
+    if (o->results[0].type == T_TENSORS) {
+        int k = s->nlists++;
+        put(s->code, "%sl[%d] = tpo_%s(%s);\n%sif (!l[%d].v) %s\n", s->indent, k, o->cname, args, s->indent, k,
+            s->failure);
+        return plain(V_TENSORS, format("l[%d]", k));
+    }
+    tvalue r = plain(V_TENSOR, NULL);
+    r.temp = s->ntemps++;
+    r.c = format("t[%d]", r.temp);
+    put(s->code, "%st[%d] = tpo_%s(%s);\n%sif (!t[%d]) %s\n", s->indent, r.temp, o->cname, args, s->indent, r.temp,
+        s->failure);
+    return r;
+}
+
+static tvalue call_op(tensor_scope *s, const op *o, const expr *e) {
+    tvalue given[24];
+    bool have[24] = {false};
+    call_arguments(s, o, e, given, have);
     text args = {0};
     put(&args, "%s", "");
-    int weak = -1; /* in derivatives: an operand beside numbers only, which may be a number itself */
-    for (int k = 0; k < o->nargs && s->fields; k++) {
-        if (have[k] && given[k].kind == V_TENSOR) {
-            weak = -1;
-            break;
-        }
-        if (have[k] && given[k].kind == V_OPERAND && o->args[k].type == T_OPERAND && weak < 0) weak = k;
-    }
+    const int weak = weak_operand(s, o, given, have);
     for (int k = 0; k < o->nargs; k++) {
         if (!have[k] && !o->args[k].fallback)
             fail(e->at, "%s: '%s' is missing; its signature is %s", o->name, o->args[k].name, o->signature);
@@ -301,42 +354,7 @@ static tvalue call_op(tensor_scope *s, const op *o, const expr *e) {
                 s, given[k]); /* so that numbers among themselves compute in full precision and stay numbers */
         put(&args, "%s%s", k ? ", " : "", have[k] ? to_type(given[k], &o->args[k], o, e->at) : c_default(&o->args[k]));
     }
-    tvalue r = plain(V_TENSOR, NULL);
-    const char *comma = o->nargs ? ", " : "";
-    if (o->plain) {
-        int p = s->ntemps++;
-        vkind k = V_SCALAR;
-        const char *ct = "tp_scalar";
-        if (!strcmp(o->plain_type, "bool")) {
-            k = V_BOOL;
-            ct = "bool";
-        } else if (!strcmp(o->plain_type, "int")) {
-            k = V_INT;
-            ct = "int64_t";
-        } else if (!strcmp(o->plain_type, "float")) {
-            k = V_FLOAT;
-            ct = "double";
-        }
-        put(s->code, "%s%s p%d;\n%sif (!tpo_%s(%s%s&p%d)) %s\n", s->indent, ct, p, s->indent, o->cname, args.s, comma,
-            p, s->failure);
-        r = plain(k, format("p%d", p));
-    } else if (o->nresults > 1) {
-        r.kind = V_MULTI;
-        r.multi = o;
-        r.base = s->ntemps;
-        s->ntemps += o->nresults;
-        put(s->code, "%sif (!tpo_%s(%s%s&t[%d])) %s\n", s->indent, o->cname, args.s, comma, r.base, s->failure);
-    } else if (o->results[0].type == T_TENSORS) {
-        int k = s->nlists++;
-        put(s->code, "%sl[%d] = tpo_%s(%s);\n%sif (!l[%d].v) %s\n", s->indent, k, o->cname, args.s, s->indent, k,
-            s->failure);
-        r = plain(V_TENSORS, format("l[%d]", k));
-    } else {
-        r.temp = s->ntemps++;
-        r.c = format("t[%d]", r.temp);
-        put(s->code, "%st[%d] = tpo_%s(%s);\n%sif (!t[%d]) %s\n", s->indent, r.temp, o->cname, args.s, s->indent,
-            r.temp, s->failure);
-    }
+    tvalue r = write_call(s, o, args.s);
     for (int k = 0; k < o->nargs; k++)
         if (have[k]) drop(s, given[k]);
     return r;

@@ -497,10 +497,9 @@ inline Tensor normal_(Tensor t, double mean = 0, double std = 1) { return done(t
 inline Tensor xavier_uniform_(Tensor t, double gain = 1.0) { return done(tp_init_xavier_uniform(t.get(), gain), t); }
 inline Tensor xavier_normal_(Tensor t, double gain = 1.0) { return done(tp_init_xavier_normal(t.get(), gain), t); }
 inline double calculate_gain(const Text &nonlinearity, double param = 0.01) {
-    if (nonlinearity == "tanh") return 5.0 / 3.0;
-    if (nonlinearity == "relu") return std::sqrt(2.0);
-    if (nonlinearity == "leaky_relu") return std::sqrt(2.0 / (1 + param * param));
-    return 1.0;
+    const double gain = tp_init_gain(nonlinearity.c_str(), param);
+    detail::check(!std::isnan(gain));
+    return gain;
 }
 inline std::tuple<int64_t, int64_t> _calculate_fan_in_and_fan_out(const Tensor &t) {
     if (t.dim() < 2)

@@ -4,13 +4,13 @@
 #include "device/gpu/map.h"
 #include <string.h>
 
-enum { TURN_THREADS = 256, MAX_OUTER = 8, LEAST = 16 /* elements along each dim for a tile to be worth it */ };
+enum { TRANSPOSE_THREADS = 256, MAX_OUTER = 8, LEAST = 16 /* elements along each dim for a tile to be worth it */ };
 
-typedef struct turn { /* the kernel's turn_t */
+typedef struct transpose_layout { /* the kernel's transpose_layout_t */
     uint32_t size[2], tiles[2], outer, size_outer[MAX_OUTER], room;
     int64_t from_row, to_row;
     int64_t from_outer[MAX_OUTER], to_outer[MAX_OUTER];
-} turn;
+} transpose_layout;
 
 typedef struct transpose_form {
     uint8_t to, from, store, load; /* dtypes; elements per access */
@@ -66,9 +66,9 @@ bool tpi_gpu_transpose(tp_device device, const tpi_plan *p) {
     transpose_form f = {p->dtype[0], p->dtype[1], (uint8_t)access_of(p, 0, 0), (uint8_t)access_of(p, 1, other)};
     const int64_t tile = tile_of(&f);
     if (tile % f.load) f.load = 1;
-    turn g = {.size = {(uint32_t)p->shape[0], (uint32_t)p->shape[other]},
-              .from_row = p->stride[1][0],
-              .to_row = p->stride[0][other]};
+    transpose_layout g = {.size = {(uint32_t)p->shape[0], (uint32_t)p->shape[other]},
+                          .from_row = p->stride[1][0],
+                          .to_row = p->stride[0][other]};
     int64_t blocks = 1;
     for (int i = 0; i < 2; i++) {
         g.tiles[i] = (uint32_t)((g.size[i] + tile - 1) / tile);
@@ -86,5 +86,5 @@ bool tpi_gpu_transpose(tp_device device, const tpi_plan *p) {
     uint64_t form = (uint64_t)f.to | (uint64_t)f.from << 8 | (uint64_t)f.store << 16 | (uint64_t)f.load << 24;
     tpi_gpu_function *kernel = tpi_gpu_kernel(device, &what, form, put_transpose_defines, &f);
     tpi_gpu_arg args[] = {TPI_GPU_PTR(p->data[0]), TPI_GPU_PTR(p->data[1]), TPI_GPU_VAL(g)};
-    return kernel && tpi_gpu_launch(device, kernel, blocks, TURN_THREADS, 0, 3, args);
+    return kernel && tpi_gpu_launch(device, kernel, blocks, TRANSPOSE_THREADS, 0, 3, args);
 }

@@ -53,7 +53,7 @@ static bool integer(writer *w, int64_t v) {
     return put(w, code, 10);
 }
 
-static bool real(writer *w, double d) {
+static bool write_float(writer *w, double d) {
     union {
         double d;
         uint64_t u;
@@ -67,10 +67,10 @@ static bool number(writer *w, tp_scalar s) {
     switch (s.kind) {
     case TP_SCALAR_BOOL: return op(w, s.as.i ? 0x88 : 0x89);
     case TP_SCALAR_INT: return integer(w, s.as.i);
-    case TP_SCALAR_FLOAT: return real(w, s.as.d[0]);
+    case TP_SCALAR_FLOAT: return write_float(w, s.as.d[0]);
     case TP_SCALAR_COMPLEX:
-        return global(w, "__builtin__", "complex") && real(w, s.as.d[0]) && real(w, s.as.d[1]) && op(w, 0x86) &&
-               op(w, 'R');
+        return global(w, "__builtin__", "complex") && write_float(w, s.as.d[0]) && write_float(w, s.as.d[1]) &&
+               op(w, 0x86) && op(w, 'R');
     default: return tpi_refuse(TP_ERR_VALUE, "'%s': a number without a value cannot be written", w->path);
     }
 }

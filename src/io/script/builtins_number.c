@@ -15,9 +15,9 @@ static bool are_numbers(const tpi_script_call *c, int64_t n) {
 static bool is_whole(const tpi_item *v) { return tpi_item_is_int(v) || tpi_item_is_bool(v); }
 static bool is_complex(const tpi_item *v) { return tpi_item_is(v, TP_SCALAR_COMPLEX); }
 static int64_t whole(const tpi_item *v) { return v->as.number.as.i; }
-static double real(const tpi_item *v) { return tp_scalar_to_double(v->as.number); }
+static double double_of(const tpi_item *v) { return tp_scalar_to_double(v->as.number); }
 static double _Complex complex_of(const tpi_item *v) {
-    double re = is_complex(v) ? v->as.number.as.d[0] : real(v), im = is_complex(v) ? v->as.number.as.d[1] : 0;
+    double re = is_complex(v) ? v->as.number.as.d[0] : double_of(v), im = is_complex(v) ? v->as.number.as.d[1] : 0;
     return __builtin_complex(re, im);
 }
 
@@ -72,7 +72,7 @@ static tpi_done pair(tpi_script_call *c, char op) {
     if (!are_numbers(c, 2)) return TPI_OTHER;
     if (is_complex(&c->args[0]) || is_complex(&c->args[1])) return complex_pair(c, op);
     if (is_whole(&c->args[0]) && is_whole(&c->args[1])) return whole_pair(c, op);
-    double a = real(&c->args[0]), b = real(&c->args[1]);
+    double a = double_of(&c->args[0]), b = double_of(&c->args[1]);
     if ((op == '/' || op == '%' || op == 'd') && b == 0) return by_zero();
     switch (op) {
     case '+': return tpi_script_return(c, tpi_item_float(a + b));
@@ -103,7 +103,7 @@ static tpi_done w_divmod(tpi_script_call *c) {
 static tpi_done w_pow(tpi_script_call *c) { return pair(c, '^'); }
 static tpi_done w_fmod(tpi_script_call *c) {
     if (!are_numbers(c, 2)) return TPI_OTHER;
-    return tpi_script_return(c, tpi_item_float(fmod(real(&c->args[0]), real(&c->args[1]))));
+    return tpi_script_return(c, tpi_item_float(fmod(double_of(&c->args[0]), double_of(&c->args[1]))));
 }
 
 tpi_done tpi_script_neg(tpi_script_call *c) {
@@ -111,7 +111,7 @@ tpi_done tpi_script_neg(tpi_script_call *c) {
     const tpi_item *v = &c->args[0];
     if (is_complex(v)) return tpi_script_return(c, of_complex(-complex_of(v)));
     if (is_whole(v)) return tpi_script_return(c, tpi_item_int((int64_t) - (uint64_t)whole(v)));
-    return tpi_script_return(c, tpi_item_float(-real(v)));
+    return tpi_script_return(c, tpi_item_float(-double_of(v)));
 }
 
 static tpi_done w_abs(tpi_script_call *c) {
@@ -120,7 +120,7 @@ static tpi_done w_abs(tpi_script_call *c) {
     if (is_whole(v))
         return tpi_script_return(c, tpi_item_int(whole(v) < 0 ? (int64_t) - (uint64_t)whole(v) : whole(v)));
     if (is_complex(v)) return tpi_script_return(c, tpi_item_float(hypot(v->as.number.as.d[0], v->as.number.as.d[1])));
-    return tpi_script_return(c, tpi_item_float(fabs(real(v))));
+    return tpi_script_return(c, tpi_item_float(fabs(double_of(v))));
 }
 
 /* ---- Bits and truth ---- */
@@ -148,7 +148,7 @@ static tpi_done w_rshift(tpi_script_call *c) { return bits(c, '>'); }
 
 bool tpi_is_true(const tpi_item *v, bool *truth) {
     if (v->kind == TP_IVALUE_NUMBER) {
-        *truth = is_complex(v) ? complex_of(v) != 0 : real(v) != 0;
+        *truth = is_complex(v) ? complex_of(v) != 0 : double_of(v) != 0;
         return true;
     }
     if (v->kind == TP_IVALUE_TENSOR) {
@@ -186,7 +186,7 @@ static tpi_done w_ne(tpi_script_call *c) {
 static int order(const tpi_item *a, const tpi_item *b) {
     if (a->kind == TP_IVALUE_TEXT) return strcmp(a->as.box->text, b->as.box->text);
     if (is_whole(a) && is_whole(b)) return (whole(a) > whole(b)) - (whole(a) < whole(b));
-    double x = real(a), y = real(b);
+    double x = double_of(a), y = double_of(b);
     return isnan(x) || isnan(y) ? 2 : (x > y) - (x < y);
 }
 
@@ -225,7 +225,7 @@ static tpi_done extreme(tpi_script_call *c, int sign) {
         floats = floats || tpi_item_is_float(&v[i]);
         if (order(&v[i], best) * sign == 1) best = &v[i];
     }
-    return tpi_script_return(c, floats ? tpi_item_float(real(best)) : *best);
+    return tpi_script_return(c, floats ? tpi_item_float(double_of(best)) : *best);
 }
 static tpi_done w_min(tpi_script_call *c) { return extreme(c, -1); }
 static tpi_done w_max(tpi_script_call *c) { return extreme(c, 1); }
@@ -298,7 +298,7 @@ static tpi_done w_complex(tpi_script_call *c) {
 static tpi_done to_whole(tpi_script_call *c, double (*f)(double)) {
     if (!are_numbers(c, 1) || is_complex(&c->args[0])) return TPI_OTHER;
     if (is_whole(&c->args[0])) return tpi_script_return(c, tpi_item_int(whole(&c->args[0])));
-    double d = f(real(&c->args[0]));
+    double d = f(double_of(&c->args[0]));
     if (!fits_int64(d)) {
         tpi_fail(TP_ERR_VALUE, "%s: %g is no integer of 64 bits", c->name, d);
         return TPI_FAILED_WORD;
@@ -322,22 +322,22 @@ static tpi_done w_function(tpi_script_call *c) {
     if (!are_numbers(c, 1) || is_complex(&c->args[0])) return TPI_OTHER;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (strcmp(c->name, functions[i].name) == 0)
-            return tpi_script_return(c, tpi_item_float(functions[i].f(real(&c->args[0]))));
+            return tpi_script_return(c, tpi_item_float(functions[i].f(double_of(&c->args[0]))));
     return TPI_OTHER;
 }
 
 static tpi_done w_atan2(tpi_script_call *c) {
     if (!are_numbers(c, 2)) return TPI_OTHER;
-    return tpi_script_return(c, tpi_item_float(atan2(real(&c->args[0]), real(&c->args[1]))));
+    return tpi_script_return(c, tpi_item_float(atan2(double_of(&c->args[0]), double_of(&c->args[1]))));
 }
 static tpi_done w_isnan(tpi_script_call *c) {
-    return are_numbers(c, 1) ? tpi_script_return(c, tpi_item_bool(isnan(real(&c->args[0])))) : TPI_OTHER;
+    return are_numbers(c, 1) ? tpi_script_return(c, tpi_item_bool(isnan(double_of(&c->args[0])))) : TPI_OTHER;
 }
 static tpi_done w_isinf(tpi_script_call *c) {
-    return are_numbers(c, 1) ? tpi_script_return(c, tpi_item_bool(isinf(real(&c->args[0])))) : TPI_OTHER;
+    return are_numbers(c, 1) ? tpi_script_return(c, tpi_item_bool(isinf(double_of(&c->args[0])))) : TPI_OTHER;
 }
 static tpi_done w_isfinite(tpi_script_call *c) {
-    return are_numbers(c, 1) ? tpi_script_return(c, tpi_item_bool(isfinite(real(&c->args[0])))) : TPI_OTHER;
+    return are_numbers(c, 1) ? tpi_script_return(c, tpi_item_bool(isfinite(double_of(&c->args[0])))) : TPI_OTHER;
 }
 
 /* ---- Loops over range(start, end, step) ---- */

@@ -137,7 +137,7 @@ static bool indentation(lexer *l, int column) {
     return column == l->levels[l->nlevels - 1] || broken(l, "an indentation that fits no block");
 }
 
-static bool line(lexer *l) {
+static bool lex_line(lexer *l) {
     int column = 0;
     while (l->at < l->end && (*l->at == ' ' || *l->at == '\r')) {
         l->at++;
@@ -164,7 +164,7 @@ static bool line(lexer *l) {
 tpi_token *tpi_script_tokens(tpi_arena *arena, const char *file, const char *source, size_t bytes) {
     lexer l = {.arena = arena, .file = file, .at = source, .end = source + bytes, .line = 1, .nlevels = 1};
     while (l.at < l.end)
-        if (!line(&l)) return NULL;
+        if (!lex_line(&l)) return NULL;
     l.at = l.end;
     for (; l.nlevels > 1; l.nlevels--)
         if (!add(&l, T_DEDENT)) return NULL;

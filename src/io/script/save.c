@@ -47,7 +47,7 @@ static void integer(saver *s, int64_t v) {
     put(s, (const char *)bytes, 8);
 }
 
-static void real(saver *s, double d) {
+static void put_float(saver *s, double d) {
     uint64_t bits;
     memcpy(&bits, &d, sizeof bits);
     op(s, 'G');
@@ -262,7 +262,7 @@ static bool number(saver *s, tp_scalar v) {
     else if (v.kind == TP_SCALAR_INT)
         integer(s, v.as.i);
     else if (v.kind == TP_SCALAR_FLOAT)
-        real(s, v.as.d[0]);
+        put_float(s, v.as.d[0]);
     else
         return tpi_refuse(TP_ERR_MISSING, "a complex attribute cannot be saved in a program");
     return true;

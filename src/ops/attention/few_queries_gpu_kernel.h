@@ -25,14 +25,14 @@ typedef struct few_t {
 #define NONE           ((A)-INFINITY)
 #define BELOW(x, most) ((most) == NONE ? (A)0 : EXP((x) - (most)))
 
-INLINE int64_t place(const int64_t *stride, int64_t batch, int64_t head, int64_t row) {
+INLINE int64_t row_offset(const int64_t *stride, int64_t batch, int64_t head, int64_t row) {
     return batch * stride[0] + head * stride[1] + row * stride[2];
 }
 
 /* A query's result and the logarithm of its sum. */
-#define PUT(head, query, column, total, sum, most)                                                           \
-    *(AT(T_X, out) + place(c.o, (head) / (unsigned)c.heads, (head) % (unsigned)c.heads, query) + (column)) = \
-        SET_X((sum) == (A)0 ? (A)0 : (total) / (sum));                                                       \
+#define PUT(head, query, column, total, sum, most)                                                                \
+    *(AT(T_X, out) + row_offset(c.o, (head) / (unsigned)c.heads, (head) % (unsigned)c.heads, query) + (column)) = \
+        SET_X((sum) == (A)0 ? (A)0 : (total) / (sum));                                                            \
     if ((column) == 0) *(AT(A, sums) + (head)*c.queries + (query)) = (sum) == (A)0 ? NONE : (most) + LN(sum);
 
 #ifdef KERNEL_parts
@@ -51,7 +51,7 @@ KERNEL(entry)
     UNROLL
     for (int i = 0; i < QUERIES; i++) {
         const int there = i < c.queries && inside;
-        const int64_t from = there ? place(c.q, batch, own, i) + column : 0;
+        const int64_t from = there ? row_offset(c.q, batch, own, i) + column : 0;
         const piece_x x = *(GLOBAL const piece_x *)(AT(const T_X, query) + from);
         most[i] = NONE;
         sum[i] = 0;
@@ -70,8 +70,8 @@ KERNEL(entry)
             UNROLL
             for (int j = 0; j < PER; j++) k[a].v[j] = v[a].v[j] = 0;
             if (at < end && inside) {
-                k[a] = *(GLOBAL const piece_x *)(AT(const T_X, key) + place(c.k, batch, own, at) + column);
-                v[a] = *(GLOBAL const piece_x *)(AT(const T_X, value) + place(c.v, batch, own, at) + column);
+                k[a] = *(GLOBAL const piece_x *)(AT(const T_X, key) + row_offset(c.k, batch, own, at) + column);
+                v[a] = *(GLOBAL const piece_x *)(AT(const T_X, value) + row_offset(c.v, batch, own, at) + column);
             }
         }
         UNROLL
@@ -89,7 +89,7 @@ KERNEL(entry)
 #endif
 #if MASK
                 if (seen && i < c.queries) {
-                    GLOBAL const T_M *m = AT(const T_M, mask) + place(c.mask, batch, own, i) + at * c.mask[3];
+                    GLOBAL const T_M *m = AT(const T_M, mask) + row_offset(c.mask, batch, own, i) + at * c.mask[3];
 #if MASK == 1
                     seen = *m != 0;
 #else

@@ -1,7 +1,7 @@
 /* conv1d .. conv3d, conv_transpose1d .. 3d and their "same" padding, as calls of the one convolution operator. */
 #include <string.h>
 #include "ops/native.h"
-#include "ops/compute_dtype.h"
+#include "ops/spatial_arguments.h"
 #include "tensor/sizes.h"
 #include "tpi_ops.h"
 

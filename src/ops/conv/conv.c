@@ -3,6 +3,8 @@
 #include "ops/conv/conv.h"
 #include "ops/native.h"
 #include "ops/compute_dtype.h"
+#include "ops/channels_last.h"
+#include "ops/spatial_arguments.h"
 
 static bool check_channels(tp_ints input, tp_ints weight, bool batched, const tpi_conv_setting *s) {
     if (s->groups < 1)

@@ -230,8 +230,8 @@ static double complex complex_value(tp_scalar s) {
 }
 
 /* linspace, or base to its power, over complex numbers: the second half counts back from the end. */
-static tp_tensor *complex_between(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype,
-                                  tp_device device) {
+static tp_tensor *complex_evenly_spaced(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype,
+                                        tp_device device) {
     device = tpi_device_or_default(device);
     if (device.type == TP_META) return tpi_empty((tp_ints){&steps, 1}, dtype, device);
     tp_tensor *t = tpi_empty((tp_ints){&steps, 1}, dtype, (tp_device){TP_CPU, 0});
@@ -248,8 +248,8 @@ static tp_tensor *complex_between(tp_scalar start, tp_scalar end, int64_t steps,
     return tpi_release_then(t, there);
 }
 
-static tp_tensor *between(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype,
-                          tp_device device) {
+static tp_tensor *evenly_spaced(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype,
+                                tp_device device) {
     if (steps < 0)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'steps': number of steps must be non-negative, got %lld",
                         (long long)steps);
@@ -258,7 +258,7 @@ static tp_tensor *between(tp_scalar start, tp_scalar end, int64_t steps, double 
         return tpi_fail(TP_ERR_RUNTIME, "argument 'dtype': expected a complex dtype for complex values, got %s",
                         tp_dtype_name(dtype));
     dtype = complex_ends && !dtype ? tpi_dtype_to_complex(tp_default_dtype()) : tpi_dtype_or_default(dtype);
-    if (tp_dtype_is_complex(dtype)) return complex_between(start, end, steps, base, dtype, device);
+    if (tp_dtype_is_complex(dtype)) return complex_evenly_spaced(start, end, steps, base, dtype, device);
     double from = tp_scalar_to_double(start), to = tp_scalar_to_double(end);
     if (tpi_dtype_category[dtype] == TPI_CAT_INT) {
         from = trunc(from);
@@ -282,12 +282,12 @@ static tp_tensor *between(tp_scalar start, tp_scalar end, int64_t steps, double 
 }
 
 tp_tensor *tpi_native_linspace(tp_scalar start, tp_scalar end, int64_t steps, tp_dtype dtype, tp_device device) {
-    return between(start, end, steps, 0, dtype, device);
+    return evenly_spaced(start, end, steps, 0, dtype, device);
 }
 tp_tensor *tpi_native_logspace(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype,
                                tp_device device) {
     if (!(base > 0)) return tpi_fail(TP_ERR_VALUE, "argument 'base': expected a positive number, got %g", base);
-    return between(start, end, steps, base, dtype, device);
+    return evenly_spaced(start, end, steps, base, dtype, device);
 }
 
 /* ---- Patterns ---- */

@@ -326,6 +326,33 @@ static tp_tensor *numbers_of(picked *p, tp_device device, int64_t limit) {
     return fault.word && launch(p, device, kernel, count, 6, args) ? out : tpi_release_then(out, NULL);
 }
 
+/* The two numbers of a complex element are one more dim, which is kept. */
+static void split_complex(picked_dim *dims, int n, picked_dim *kept, int *nkept) {
+    for (int i = 0; i < n; i++) dims[i].values *= 2;
+    for (int i = 0; i < *nkept; i++) {
+        kept[i].x *= 2;
+        kept[i].values *= 2;
+    }
+    kept[(*nkept)++] = (picked_dim){.size = 2, .x = 1, .values = 1};
+}
+
+/* The numbers that the kernels of sums read, in the order of their struct. */
+static numbers_text sum_text(const picked *p, const picked_dim *dims, int n, const picked_dim *kept, int nkept,
+                             int parts, int64_t limit) {
+    numbers_text t = {.n = 0};
+    for (int i = 0; i < n; i++) put(&t, dims[i].size);
+    for (int i = 0; i < n; i++) put(&t, dims[i].values);
+    for (int i = 0; i < nkept; i++) put(&t, kept[i].size);
+    for (int i = 0; i < nkept; i++) put(&t, kept[i].x);
+    for (int i = 0; i < nkept; i++) put(&t, kept[i].values);
+    for (int k = 0; k < p->numbers; k++) put(&t, p->size[k]);
+    for (int k = 0; k < p->numbers; k++) put(&t, p->stride[k] * parts);
+    put(&t, elements_of(dims, n));
+    put(&t, elements_of(kept, nkept));
+    put(&t, limit);
+    return t;
+}
+
 static bool add_picked(picked *p, tp_tensor *x, tp_tensor *values) {
     tp_device device = tpi_device(x);
     picked_dim dims[TP_MAX_DIMS], kept[TP_MAX_DIMS + 1];
@@ -334,13 +361,8 @@ static bool add_picked(picked *p, tp_tensor *x, tp_tensor *values) {
     bool across = p->dims[0].numbers;
     for (int i = 0; i < p->ndim; i++)
         if (p->shape[i] > 1) across = p->dims[i].numbers;
-    if (parts == 2) { /* the two numbers of an element are one more dim */
-        for (int i = 0; i < n; i++) dims[i].values *= 2;
-        for (int i = 0; i < nkept; i++) {
-            kept[i].x *= 2;
-            kept[i].values *= 2;
-        }
-        kept[nkept++] = (picked_dim){.size = 2, .x = 1, .values = 1};
+    if (parts == 2) {
+        split_complex(dims, n, kept, &nkept);
         across = false;
     }
     int64_t limit = 1, positions = elements_of(dims, n), each = elements_of(kept, nkept);
@@ -363,17 +385,7 @@ static bool add_picked(picked *p, tp_tensor *x, tp_tensor *values) {
         if (!ends) return false;
     }
     char *heads = tpi_gpu_data(ends), *tails = ends ? heads + ends->numel / 2 * (int64_t)tpi_itemsize(ends) : NULL;
-    numbers_text t = {.n = 0};
-    for (int i = 0; i < n; i++) put(&t, dims[i].size);
-    for (int i = 0; i < n; i++) put(&t, dims[i].values);
-    for (int i = 0; i < nkept; i++) put(&t, kept[i].size);
-    for (int i = 0; i < nkept; i++) put(&t, kept[i].x);
-    for (int i = 0; i < nkept; i++) put(&t, kept[i].values);
-    for (int k = 0; k < p->numbers; k++) put(&t, p->size[k]);
-    for (int k = 0; k < p->numbers; k++) put(&t, p->stride[k] * parts);
-    put(&t, positions);
-    put(&t, each);
-    put(&t, limit);
+    const numbers_text t = sum_text(p, dims, n, kept, nkept, parts, limit);
     const tpi_gpu_define defines[] = {TPI_DEFINE("DIMS", n),
                                       TPI_DEFINE("NUMBERS", p->numbers),
                                       TPI_DEFINE("KEPT", nkept),

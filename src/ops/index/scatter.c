@@ -10,28 +10,29 @@
 #define COLUMNS     256 /* neighbouring columns that one chunk works on */
 #define CHUNK_BYTES (64 * 1024)
 
-typedef struct lines {      /* how the index tensor, the indexed tensor and the plain one lie, dim by dim */
-    tpi_odometer outer;     /* operands: indexed, plain, index (bytes) */
-    int64_t rows, cols;     /* along dim, and along the last dim when that is another one */
-    int64_t row[3], col[3]; /* byte strides of those two, per operand; row[0] is the scale of an index */
+typedef struct scatter_layout { /* how the index tensor, the indexed tensor and the plain one lie, dim by dim */
+    tpi_odometer outer;         /* operands: indexed, plain, index (bytes) */
+    int64_t rows, cols;         /* along dim, and along the last dim when that is another one */
+    int64_t row[3], col[3];     /* byte strides of those two, per operand; row[0] is the scale of an index */
     char *indexed, *plain;
     const char *index;
     int64_t outers, parts;
     tp_dtype dtype;
     tpi_combine_op op;
     int64_t per_chunk;
-} lines;
+} scatter_layout;
 
-static void set_lines(lines *l, const tp_tensor *indexed, const tp_tensor *plain, const tp_tensor *index, int dim) {
+static void set_layout(scatter_layout *l, const tp_tensor *indexed, const tp_tensor *plain, const tp_tensor *index,
+                       int dim) {
     int64_t size = (int64_t)tpi_itemsize(indexed);
-    *l = (lines){.outer = {.nargs = 3},
-                 .rows = 1,
-                 .cols = 1,
-                 .indexed = indexed->data,
-                 .plain = plain->data,
-                 .index = index->data,
-                 .outers = 1,
-                 .dtype = indexed->dtype};
+    *l = (scatter_layout){.outer = {.nargs = 3},
+                          .rows = 1,
+                          .cols = 1,
+                          .indexed = indexed->data,
+                          .plain = plain->data,
+                          .index = index->data,
+                          .outers = 1,
+                          .dtype = indexed->dtype};
     for (int d = 0; d < index->ndim; d++) {
         int64_t strides[3] = {indexed->strides[d] * size, plain->ndim == index->ndim ? plain->strides[d] * size : 0,
                               index->strides[d] * (int64_t)sizeof(int64_t)};
@@ -48,7 +49,7 @@ static void set_lines(lines *l, const tp_tensor *indexed, const tp_tensor *plain
     }
 }
 
-static tpi_indexed_block block(const lines *l, const tpi_odometer *w, int64_t row, int64_t rows, int64_t col,
+static tpi_indexed_block block(const scatter_layout *l, const tpi_odometer *w, int64_t row, int64_t rows, int64_t col,
                                int64_t cols) {
     const int64_t word = (int64_t)sizeof(int64_t);
     tpi_indexed_block at = {
@@ -74,7 +75,7 @@ static tpi_indexed_block block(const lines *l, const tpi_odometer *w, int64_t ro
 }
 
 static void write_lines(int64_t chunk, void *context) {
-    const lines *l = context;
+    const scatter_layout *l = context;
     tpi_odometer w = l->outer;
     for (int64_t unit = chunk * l->per_chunk, end = unit + l->per_chunk; unit < end && unit < l->outers * l->parts;
          unit++) {
@@ -86,7 +87,7 @@ static void write_lines(int64_t chunk, void *context) {
 }
 
 static void fetch_lines(int64_t chunk, void *context) {
-    const lines *l = context;
+    const scatter_layout *l = context;
     tpi_odometer w = l->outer;
     for (int64_t unit = chunk * l->per_chunk, end = unit + l->per_chunk; unit < end && unit < l->outers * l->parts;
          unit++) {
@@ -179,8 +180,8 @@ tp_tensor *tpi_native_gather(tp_tensor *self, int64_t dim, tp_tensor *index, boo
     tpi_release(wide);
     if (from && check_bounds(at, d, from->shape[d])) out = tpi_empty(tpi_shape(index), self->dtype, tpi_device(self));
     if (out && (to = as_line(out)) != NULL) {
-        lines l;
-        set_lines(&l, from, to, at, d);
+        scatter_layout l;
+        set_layout(&l, from, to, at, d);
         l.parts = l.cols == 1 ? tpi_ceil_div(l.rows, 65536) : tpi_ceil_div(l.rows, 1 + 16384 / l.cols);
         int64_t bytes = out->numel * (int64_t)tpi_itemsize(out), units = l.outers * l.parts;
         l.per_chunk = 1 + CHUNK_BYTES / (1 + bytes / units);
@@ -213,8 +214,8 @@ static bool scatter_with(tpi_combine_op op, tp_tensor *self, int64_t dim, tp_ten
     tpi_release(wide);
     bool ok = from && check_bounds(at, d, to->shape[d]) && tpi_check_combine(op, self->dtype, "reduce");
     if (ok) {
-        lines l;
-        set_lines(&l, to, from, at, d);
+        scatter_layout l;
+        set_layout(&l, to, from, at, d);
         if (one) { /* every element is the same one */
             l.row[1] = l.col[1] = 0;
             memset(l.outer.stride[1], 0, sizeof l.outer.stride[1]);

@@ -6,11 +6,11 @@
  *   few     a thread has an element of a line of few, and joins those behind it that name the same place */
 #include "fault.h"
 #include "scatter_reduce_gpu_kernel.h"
-typedef struct lines_t {
+typedef struct scatter_layout_t {
     int64_t shape[DIMS], x[DIMS], index[DIMS]; /* of the dims but the one; strides in x and in the index, as in src */
     int64_t size, along, step;                 /* x's size and stride along the one, the index's stride */
     int64_t lines;
-} lines_t;
+} scatter_layout_t;
 
 #define FIND_LINE(number)                                                         \
     int64_t in_x = 0, in_index = 0;                                               \
@@ -29,7 +29,7 @@ typedef struct lines_t {
 #include "tile_gpu_kernel.h"
 #include "radix_pass_gpu_kernel.h"
 KERNEL(entry)
-(FAULT, PTR(x), PTR(src), PTR(index), const lines_t l, const int n, const int digits) {
+(FAULT, PTR(x), PTR(src), PTR(index), const scatter_layout_t l, const int n, const int digits) {
     SHARED key_t tile_keys[TILE];
     SHARED int tile_places[TILE], room[THREADS_OF];
     SHARED counter_t counter[COUNTER_ROOM];
@@ -92,7 +92,7 @@ KERNEL(entry)
 
 #ifdef KERNEL_few
 KERNEL(entry)
-(FAULT, PTR(x), PTR(src), PTR(index), const lines_t l, const int n) {
+(FAULT, PTR(x), PTR(src), PTR(index), const scatter_layout_t l, const int n) {
     for (int64_t e = (int64_t)BLOCK * THREADS + THREAD; e < l.lines * n; e += (int64_t)BLOCKS * THREADS) {
         const int64_t line = e / n;
         const int own = (int)(e - line * n);

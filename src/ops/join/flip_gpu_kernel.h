@@ -6,12 +6,12 @@ typedef int64_t index_t;
 #else
 typedef uint32_t index_t;
 #endif
-typedef struct turned_t {
+typedef struct flip_layout_t {
     int64_t shape[DIMS], stride[DIMS]; /* outermost first */
 #if ROLL
     int64_t from[DIMS];
 #endif
-} turned_t;
+} flip_layout_t;
 
 #if ROLL
 INLINE index_t rolled(index_t at, int64_t from, index_t size) {
@@ -24,7 +24,7 @@ INLINE index_t rolled(index_t at, int64_t from, index_t size) {
 #endif
 
 KERNEL(entry)
-(PTR(out), PTR(in), const turned_t t, const int64_t n) {
+(PTR(out), PTR(in), const flip_layout_t t, const int64_t n) {
     for (int64_t e = (int64_t)BLOCK * THREADS + THREAD; e < n; e += (int64_t)BLOCKS * THREADS) {
         index_t rest = (index_t)e;
         int64_t at = 0;

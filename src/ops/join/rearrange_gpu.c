@@ -9,13 +9,14 @@ static const tpi_gpu_site flip_site = {"flip_gpu_kernel.h", "flip"};
 enum { MOST_DIMS = 8 };
 
 /* Dims in the order of out's memory, outermost first; those that go on in one step in both are joined. */
-typedef struct turned {
+typedef struct flip_layout {
     int64_t shape[MOST_DIMS], stride[MOST_DIMS], from[MOST_DIMS];
     int dims;
-} turned;
+} flip_layout;
 
 /* step: what a dim's stride is multiplied by, 1 or -1; from: the element that a dim begins with. */
-static bool turn(turned *t, const tp_tensor *self, const tp_tensor *out, const int64_t *step, const int64_t *from) {
+static bool lay_out_flip(flip_layout *t, const tp_tensor *self, const tp_tensor *out, const int64_t *step,
+                         const int64_t *from) {
     int order[TP_MAX_DIMS];
     for (int d = 0; d < out->ndim; d++) {
         int at = d;
@@ -45,11 +46,11 @@ static bool turn(turned *t, const tp_tensor *self, const tp_tensor *out, const i
     return true;
 }
 
-/* self with its dims turned round, or begun elsewhere; NULL without an error: more dims than a kernel takes. */
+/* self with its dims flipped, or rolled; NULL without an error: more dims than a kernel takes. */
 static tp_tensor *moved(tp_tensor *self, const int64_t *step, const int64_t *from, bool roll) {
     tp_tensor *out = tpi_empty_like(self, (tp_dtype)self->dtype);
-    turned t;
-    if (!out || !turn(&t, self, out, step, from)) return tpi_release_then(out, NULL);
+    flip_layout t;
+    if (!out || !lay_out_flip(&t, self, out, step, from)) return tpi_release_then(out, NULL);
     int64_t numbers[3 * MOST_DIMS], first = 0;
     size_t bytes = sizeof *numbers * (size_t)t.dims;
     memcpy(numbers, t.shape, bytes);

@@ -20,7 +20,7 @@ bool tpi_compose_lu_unpack(tp_tensor *LU_data, tp_tensor *LU_pivots, bool unpack
     tpi_temporaries temps = {0};
     out[0] = unpack_pivots ? tpo_lu_permutation(LU_pivots, m, (tp_dtype)LU_data->dtype) : nothing(LU_data);
     if (unpack_data) {
-        tp_tensor *l = columns(&temps, LU_data, 0, k), *u = rows(&temps, LU_data, 0, k);
+        tp_tensor *l = column_range(&temps, LU_data, 0, k), *u = row_range(&temps, LU_data, 0, k);
         out[1] = tpi_retain(plus(&temps, lower(&temps, l, -1), identity(&temps, m, k, LU_data)));
         out[2] = tpo_triu(u, 0);
     } else {
@@ -71,7 +71,7 @@ tp_tensor *tpi_compose_ormqr(tp_tensor *self, tp_tensor *tau, tp_tensor *other, 
             tpi_put(&temps, tpo_zeros(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self)));
         square = joined(&temps, self, zeros, -1);
     } else if (m < n)
-        square = columns(&temps, self, 0, m); /* there are no reflectors further on */
+        square = column_range(&temps, self, 0, m); /* there are no reflectors further on */
     tp_tensor *q = tpi_put(&temps, tpo_linalg_householder_product(square, tau));
     if (transpose) q = adjoint(&temps, q);
     return tpi_release_temporaries(&temps, left ? tpo_matmul(q, other) : tpo_matmul(other, q));

@@ -67,17 +67,17 @@ tp_tensor *tpi_compose_slogdet_backward(tp_tensor *grad_sign, tp_tensor *grad_lo
 tp_tensor *tpi_compose_lu_factor_backward(tp_tensor *grad, tp_tensor *LU, tp_tensor *pivots) {
     tpi_temporaries temps = {0};
     int64_t m = row_count(LU), n = column_count(LU), k = m < n ? m : n;
-    tp_tensor *square = columns(&temps, rows(&temps, LU, 0, k), 0, k),
-              *g = columns(&temps, rows(&temps, grad, 0, k), 0, k);
+    tp_tensor *square = column_range(&temps, row_range(&temps, LU, 0, k), 0, k),
+              *g = column_range(&temps, row_range(&temps, grad, 0, k), 0, k);
     tp_tensor *l = plus(&temps, lower(&temps, square, -1), identity(&temps, k, k, LU)), *u = upper(&temps, square, 0);
     tp_tensor *lh = adjoint(&temps, l), *uh = adjoint(&temps, u), *rest = NULL;
     tp_tensor *phi_l = product(&temps, lh, lower(&temps, g, -1)), *phi_u = product(&temps, upper(&temps, g, 0), uh);
     if (n > k) {
-        tp_tensor *g2 = columns(&temps, grad, k, n - k), *u2 = columns(&temps, LU, k, n - k);
+        tp_tensor *g2 = column_range(&temps, grad, k, n - k), *u2 = column_range(&temps, LU, k, n - k);
         phi_l = minus(&temps, phi_l, product(&temps, g2, adjoint(&temps, u2)));
         rest = solved(&temps, lh, g2, true, true);
     } else if (m > k) {
-        tp_tensor *g2 = rows(&temps, grad, k, m - k), *l2 = rows(&temps, LU, k, m - k);
+        tp_tensor *g2 = row_range(&temps, grad, k, m - k), *l2 = row_range(&temps, LU, k, m - k);
         phi_u = minus(&temps, phi_u, product(&temps, adjoint(&temps, l2), g2));
         rest = solved_right(&temps, uh, g2, false, false);
     }
@@ -116,11 +116,11 @@ tp_tensor *tpi_compose_qr_backward(tp_tensor *gQ, tp_tensor *gR, tp_tensor *Q, t
     tpi_temporaries temps = {0};
     if (m >= n) return tpi_release_temporaries(&temps, tpi_retain(qr_tall(&temps, gQ, gR, Q, R)));
     /* A = [A1 A2], R = [U V] with A1 = Q U and V = Q^H A2: what V needs goes into gQ and gA2. */
-    tp_tensor *U = columns(&temps, R, 0, m), *V = columns(&temps, R, m, n - m), *gU = NULL, *gA2 = NULL;
+    tp_tensor *U = column_range(&temps, R, 0, m), *V = column_range(&temps, R, m, n - m), *gU = NULL, *gA2 = NULL;
     if (gR) {
-        tp_tensor *gV = columns(&temps, gR, m, n - m),
+        tp_tensor *gV = column_range(&temps, gR, m, n - m),
                   *through = product(&temps, product(&temps, Q, V), adjoint(&temps, gV));
-        gU = columns(&temps, gR, 0, m);
+        gU = column_range(&temps, gR, 0, m);
         gA2 = product(&temps, Q, gV);
         gQ = gQ ? plus(&temps, gQ, through) : through;
         if (!gU || !gQ) return tpi_release_temporaries(&temps, NULL);
@@ -131,9 +131,9 @@ tp_tensor *tpi_compose_qr_backward(tp_tensor *gQ, tp_tensor *gR, tp_tensor *Q, t
 }
 
 /* The columns of V, which are the reflectors with their ones, and tau as (..., 1, 1) numbers. */
-static tp_tensor *reflector(tpi_temporaries *temps, tp_tensor *V, int64_t i) { return columns(temps, V, i, 1); }
+static tp_tensor *reflector(tpi_temporaries *temps, tp_tensor *V, int64_t i) { return column_range(temps, V, i, 1); }
 static tp_tensor *tau_of(tpi_temporaries *temps, tp_tensor *tau, int64_t i) {
-    return as_column(temps, columns(temps, tau, i, 1));
+    return as_column(temps, column_range(temps, tau, i, 1));
 }
 
 /* h = I - t v v^H applied to x. */
@@ -186,7 +186,7 @@ bool tpi_compose_householder_backward(tp_tensor *grad, tp_tensor *input, tp_tens
     tp_tensor **made = tpi_new0(sizeof *made * (size_t)(3 * k + 1)), **q = made, **gv = made + k + 1, **gt = gv + k;
     if (!made) return false;
     tpi_temporaries temps = {0};
-    tp_tensor *V = plus(&temps, lower(&temps, columns(&temps, input, 0, k), -1), identity(&temps, m, k, input));
+    tp_tensor *V = plus(&temps, lower(&temps, column_range(&temps, input, 0, k), -1), identity(&temps, m, k, input));
     tp_tensor *eye = identity(&temps, m, n, input);
     q[k] = eye ? tpo_expand(eye, tpi_shape(input), false) : NULL;
     bool swept = V && q[k] && k && householder_sweep(grad, V, tau, k, q, gv, gt);
@@ -195,8 +195,8 @@ bool tpi_compose_householder_backward(tp_tensor *grad, tp_tensor *input, tp_tens
         g_input = lower(&temps, tpi_put(&temps, join_all(gv, k, -1)), -1);
         g_tau = tpi_put(&temps, tpo_squeeze_dim(tpi_put(&temps, join_all(gt, k, -2)), -1));
         if (n > k && g_input) {
-            tp_tensor *nothing = tpi_put(
-                &temps, tpo_zeros_like(columns(&temps, input, k, n - k), TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE));
+            tp_tensor *nothing = tpi_put(&temps, tpo_zeros_like(column_range(&temps, input, k, n - k), TP_NO_DTYPE,
+                                                                (tp_device){0}, TP_PRESERVE));
             g_input = joined(&temps, g_input, nothing, -1);
         }
     } else if (!k) {
@@ -237,12 +237,12 @@ tp_tensor *tpi_compose_svd_backward(tp_tensor *gU, tp_tensor *gS, tp_tensor *gVh
     int64_t k = column_count(S), m = row_count(U), n = column_count(Vh);
     bool rotates_u = gU != NULL, rotates_v = gVh != NULL;
     if (column_count(U) > k) { /* full matrices: only the first k vectors are determined by A */
-        U = columns(&temps, U, 0, k);
-        if (gU) gU = columns(&temps, gU, 0, k);
+        U = column_range(&temps, U, 0, k);
+        if (gU) gU = column_range(&temps, gU, 0, k);
     }
     if (row_count(Vh) > k) {
-        Vh = rows(&temps, Vh, 0, k);
-        if (gVh) gVh = rows(&temps, gVh, 0, k);
+        Vh = row_range(&temps, Vh, 0, k);
+        if (gVh) gVh = row_range(&temps, gVh, 0, k);
     }
     if (!U || !Vh || (rotates_u && !gU) || (rotates_v && !gVh)) return tpi_release_temporaries(&temps, NULL);
     tp_tensor *left = gS ? times(&temps, U, as_row(&temps, gS)) : NULL;

@@ -1,11 +1,11 @@
 /* Singular values and eigenvalues by Jacobi's rotations, a block per matrix (matrix_gpu_kernel.h says what goes before
  * this text, and how matrices lie).
  *
- *   jacobi   m by n, m no less than n: pairs of columns are turned until all are orthogonal. OPTION: a then holds U
+ *   jacobi   m by n, m no less than n: pairs of columns are rotated until all are orthogonal. OPTION: a then holds U
  *            diag(S), vectors the matrix V of
  *            A = U diag(S) V^H, and values S, in no order. Without it only the values are of use: values in no order,
  *            sorted from the largest
- *   eigen    Hermitian, n by n, of which the lower triangle is read (upper: the other): columns and rows are turned
+ *   eigen    Hermitian, n by n, of which the lower triangle is read (upper: the other): columns and rows are rotated
  *            until nothing is beside the diagonal. values:
  *            from the smallest, and (OPTION) vectors in the same order; a is scratch
  *
@@ -36,7 +36,7 @@ INLINE pair_t pair_of(const int round, const int pair, const int n) {
     return at;
 }
 
-/* How two columns are turned, from pp, qq and g, the size of what is to vanish: tangent, cosine and sine. */
+/* How two columns are rotated, from pp, qq and g, the size of what is to vanish: tangent, cosine and sine. */
 typedef struct rotation {
     A t, c, s;
 } rotation;
@@ -49,7 +49,7 @@ INLINE rotation rotation_of(double pp, double qq, double g) {
     return r;
 }
 /* exp(-i angle of re + i im), where g is its size. */
-INLINE num turn_back(double re, double im, double g) {
+INLINE num rotation_phase(double re, double im, double g) {
 #if COMPLEX
     return number((A)(re / g), (A)(-im / g));
 #else
@@ -103,7 +103,7 @@ INLINE int are_apart(dots d, double g) { /* squares of floats neither overflow n
 }
 
 /* (p, q) becomes (c p - s q e, s p + c q e) with e = exp(-i angle of p^H q). */
-INLINE void turn(WHERE num *p, WHERE num *q, int rows, rotation r, num e) {
+INLINE void rotate(WHERE num *p, WHERE num *q, int rows, rotation r, num e) {
     for (int i = LANE; i < rows; i += LANES) {
         const num x = p[i], y = times(q[i], e);
         p[i] = minus(scaled(x, r.c), scaled(y, r.s));
@@ -115,7 +115,7 @@ KERNEL(entry)
 (PTR(a), PTR(vectors), PTR(values), PTR(sorted), const int m, const int n) {
     SHARED dots room[IN_STEP ? 1 : TEAM];
     SHARED num held[ROOM];
-    SHARED int turned[1];
+    SHARED int rotated[1];
     GLOBAL num *lies = AT(num, a) + (int64_t)BLOCK * m * n, *v_lies = AT(num, vectors) + (int64_t)BLOCK * n * n;
     WHERE num *x = taken(lies, held, m, n);
 #if HELD
@@ -127,7 +127,7 @@ KERNEL(entry)
     const int even = n + n % 2;
     for (int sweep = 0, more = n > 1; sweep < SWEEPS && more; sweep++) {
         SYNC();
-        if (THREAD == 0) turned[0] = 0;
+        if (THREAD == 0) rotated[0] = 0;
         SYNC();
         for (int round = 0; round < even - 1; round++) {
             for (int first = 0; first < even / 2; first += COLUMNS) {
@@ -152,15 +152,15 @@ KERNEL(entry)
                 const double g = COMPLEX ? hypot(d.re, d.im) : fabs(d.re);
                 if (at.there && are_apart(d, g)) {
                     const rotation r = rotation_of(d.pp, d.qq, g);
-                    const num e = turn_back(d.re, d.im, g);
-                    turn(p, q, m, r, e);
-                    if (OPTION) turn(v + at.p * DOWN(n), v + at.q * DOWN(n), n, r, e);
-                    turned[0] = 1;
+                    const num e = rotation_phase(d.re, d.im, g);
+                    rotate(p, q, m, r, e);
+                    if (OPTION) rotate(v + at.p * DOWN(n), v + at.q * DOWN(n), n, r, e);
+                    rotated[0] = 1;
                 }
             }
             SYNC();
         }
-        more = turned[0];
+        more = rotated[0];
     }
     SYNC();
     GLOBAL A *s = AT(A, values) + (int64_t)BLOCK * n;
@@ -188,12 +188,12 @@ KERNEL(entry)
 #ifdef KERNEL_eigen
 #define PAIRS 64 /* half of what n may be */
 
-typedef struct turning { /* of columns and rows p and q, and what they have on the diagonal then */
+typedef struct pair_rotation { /* of columns and rows p and q, and what they have on the diagonal then */
     pair_t at;
     rotation by;
     num e;
     A p, q;
-} turning;
+} pair_rotation;
 
 /* What is read becomes the whole matrix; returns what counts as nothing beside its diagonal. */
 INLINE double make_whole(WHERE num *x, int n, int upper, SHARED_OF double *room) {
@@ -220,7 +220,7 @@ INLINE double make_whole(WHERE num *x, int n, int upper, SHARED_OF double *room)
 }
 
 /* Columns p and q of x, and of the vectors. */
-INLINE void turn_columns(WHERE num *x, int n, turning t) {
+INLINE void rotate_columns(WHERE num *x, int n, pair_rotation t) {
     const pair_t at = t.at;
     for (int i = LANE; i < n; i += LANES) {
         const num y = x[at.p * DOWN(n) + i], z = times(x[at.q * DOWN(n) + i], t.e);
@@ -231,7 +231,7 @@ INLINE void turn_columns(WHERE num *x, int n, turning t) {
 
 /* Rows p and q; where they meet their own columns it is known what comes out, without the error that would never let it
  * end. */
-INLINE void turn_rows(WHERE num *x, int n, turning t) {
+INLINE void rotate_rows(WHERE num *x, int n, pair_rotation t) {
     const pair_t at = t.at;
     for (int c = LANE; c < n; c += LANES) {
         WHERE num *column = x + c * DOWN(n);
@@ -246,9 +246,9 @@ INLINE void turn_rows(WHERE num *x, int n, turning t) {
 KERNEL(entry)
 (PTR(a), PTR(scratch), PTR(vectors), PTR(values), const int n, const int upper) {
     SHARED double room[TEAM];
-    SHARED turning turns[PAIRS];
+    SHARED pair_rotation rotations[PAIRS];
     SHARED num held[ROOM];
-    SHARED int turned[1];
+    SHARED int rotated[1];
     WHERE num *x = taken(AT(num, a) + (int64_t)BLOCK * n * n, held, n, n);
 #if HELD
     WHERE num *v = x + n * DOWN(n);
@@ -260,38 +260,38 @@ KERNEL(entry)
     const int even = n + n % 2;
     for (int sweep = 0, more = n > 1; sweep < SWEEPS && more; sweep++) {
         SYNC();
-        if (THREAD == 0) turned[0] = 0;
+        if (THREAD == 0) rotated[0] = 0;
         SYNC();
         for (int round = 0; round < even - 1; round++) {
             for (int pair = THREAD; pair < even / 2; pair += TEAM) {
                 const pair_t at = pair_of(round, pair, n);
                 const num beside = x[at.q * DOWN(n) + at.p]; /* row p, column q */
                 const double re = RE(beside), im = IM(beside), g = COMPLEX ? hypot(re, im) : fabs(re);
-                turning t;
+                pair_rotation t;
                 t.at = at;
                 t.at.there = at.there && g > nothing;
                 if (t.at.there) {
                     const A pp = RE(x[at.p * DOWN(n) + at.p]), qq = RE(x[at.q * DOWN(n) + at.q]);
                     t.by = rotation_of(pp, qq, g);
-                    t.e = turn_back(re, im, g);
+                    t.e = rotation_phase(re, im, g);
                     t.p = pp - t.by.t * (A)g;
                     t.q = qq + t.by.t * (A)g;
-                    turned[0] = 1;
+                    rotated[0] = 1;
                 }
-                turns[pair] = t;
+                rotations[pair] = t;
             }
             SYNC();
             for (int pair = THREAD / LANES; pair < even / 2; pair += COLUMNS)
-                if (turns[pair].at.there) {
-                    turn_columns(x, n, turns[pair]);
-                    if (OPTION) turn_columns(v, n, turns[pair]);
+                if (rotations[pair].at.there) {
+                    rotate_columns(x, n, rotations[pair]);
+                    if (OPTION) rotate_columns(v, n, rotations[pair]);
                 }
             SYNC();
             for (int pair = THREAD / LANES; pair < even / 2; pair += COLUMNS)
-                if (turns[pair].at.there) turn_rows(x, n, turns[pair]);
+                if (rotations[pair].at.there) rotate_rows(x, n, rotations[pair]);
             SYNC();
         }
-        more = turned[0];
+        more = rotated[0];
     }
     SYNC();
     for (int c = THREAD / LANES; c < n; c += COLUMNS) {

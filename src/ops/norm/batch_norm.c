@@ -5,6 +5,7 @@
 #include "ops/native.h"
 #include "ops/norm/norm_rows.h"
 #include "ops/compute_dtype.h"
+#include "ops/channels_last.h"
 
 #define RUN_ROWS 2048
 
@@ -244,7 +245,27 @@ bool tpi_native_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tenso
 }
 
 /* Training: with h = (x - mean) rstd over the n values of a channel, dx = w rstd (g - sum(g) / n - h sum(g h) / n).
- * Evaluation: dx = w rstd g. The weight's gradient is sum(g h), the bias's sum(g). */
+ * Evaluation: dx = w rstd g. The weight's gradient is sum(g h), the bias's sum(g). The job has its mean, rstd, y (the
+ * place of dx), sums and scratch a, b and c. */
+static void write_gradients(job *j, const tp_tensor *x, const tp_tensor *g, const tp_tensor *weight, bool training,
+                            tp_tensor *dw, tp_tensor *db) {
+    double n = (double)j->rows;
+    j->x = g->data;
+    compute_sums(j, TPI_COLUMN_SUM);
+    for (int64_t c = 0; c < j->channels; c++) tpi_compute_set(db->data, j->dtype, c, j->sums[c]);
+    j->x = x->data;
+    j->g = g->data;
+    compute_sums(j, TPI_COLUMN_DOT);
+    for (int64_t c = 0; c < j->channels; c++) {
+        double r = tpi_compute_get(j->rstd, j->dtype, c), scale = r * element(weight, c, 1), along = j->sums[c] * r;
+        tpi_compute_set(dw->data, j->dtype, c, along);
+        tpi_compute_set(j->a, j->dtype, c, scale);
+        tpi_compute_set(j->b, j->dtype, c, training ? -scale * r * along / n : 0);
+        tpi_compute_set(j->c, j->dtype, c, training ? -scale * tpi_compute_get(db->data, j->dtype, c) / n : 0);
+    }
+    if (x->numel > 0) write_all(j);
+}
+
 bool tpi_native_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *weight, tp_tensor *bias,
                                     tp_tensor *mean, tp_tensor *rstd, bool training, tp_tensor **out) {
     job j = {0};
@@ -264,27 +285,13 @@ bool tpi_native_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor
     bool ok = j.sums;
     if (ok) {
         int64_t row = j.channels * tpi_dtype_bytes[j.dtype];
-        double n = (double)j.rows;
         j.mean = m->data;
         j.rstd = k->data;
+        j.y = dx->data;
         j.a = work->data;
         j.b = work->data + row;
         j.c = work->data + 2 * row;
-        j.x = g->data;
-        compute_sums(&j, TPI_COLUMN_SUM);
-        for (int64_t c = 0; c < j.channels; c++) tpi_compute_set(db->data, j.dtype, c, j.sums[c]);
-        j.x = x->data;
-        j.g = g->data;
-        j.y = dx->data;
-        compute_sums(&j, TPI_COLUMN_DOT);
-        for (int64_t c = 0; c < j.channels; c++) {
-            double r = tpi_compute_get(j.rstd, j.dtype, c), scale = r * element(weight, c, 1), along = j.sums[c] * r;
-            tpi_compute_set(dw->data, j.dtype, c, along);
-            tpi_compute_set(j.a, j.dtype, c, scale);
-            tpi_compute_set(j.b, j.dtype, c, training ? -scale * r * along / n : 0);
-            tpi_compute_set(j.c, j.dtype, c, training ? -scale * tpi_compute_get(db->data, j.dtype, c) / n : 0);
-        }
-        if (x->numel > 0) write_all(&j);
+        write_gradients(&j, x, g, weight, training, dw, db);
         tpi_free(j.sums, bytes);
         out[0] = tpi_from_compute(dx, (tp_dtype)input->dtype);
         dx = NULL;

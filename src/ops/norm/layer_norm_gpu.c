@@ -51,6 +51,47 @@ static int largest(tp_tensor *const *t, int n) {
     return (int)size;
 }
 
+/* Rows of n elements of x to y, with their statistics; mean is NULL for rms norm. */
+static bool launch_forward(tp_tensor *x, tp_tensor *y, tp_tensor *weight, tp_tensor *bias, tp_tensor *mean,
+                           tp_tensor *rstd, int64_t n, double eps, const tpi_neighbours *neighbours) {
+    tp_device device = tpi_device(x);
+    tp_tensor *const moved[] = {x, y, weight, bias};
+    tpi_gpu_rows r = tpi_gpu_rows_for(device, n, largest(moved, 4), joint(moved, 4), 1);
+    const tpi_gpu_define defines[] = {TPI_DEFINE("RMS", !mean),
+                                      TPI_DEFINE("WEIGHT", weight != NULL),
+                                      TPI_DEFINE("BIAS", bias != NULL),
+                                      TPI_DEFINE_ROWS(r),
+                                      TPI_DEFINE_DTYPE("X", x->dtype),
+                                      TPI_DEFINE_DTYPE("Y", y->dtype),
+                                      TPI_DEFINE_DTYPE("W", weight ? weight->dtype
+                                                            : bias ? bias->dtype
+                                                                   : x->dtype),
+                                      TPI_DEFINE_DTYPE("S", rstd->dtype)};
+    tpi_neighbour *first = r.is_long ? NULL : tpi_gpu_prologue_for(neighbours, x, r.vector);
+    tpi_neighbour *then = r.is_long ? NULL : tpi_gpu_epilogue_for(neighbours, y, r.vector);
+    tpi_gpu_function *kernel = tpi_gpu_site_kernel_with(device, &forward_site, is_wide(x), 12, defines, first, then);
+    int64_t rows = x->numel / n;
+    int width = (int)n;
+    float narrow = (float)eps;
+    tpi_gpu_neighbour_params params, first_params;
+    tpi_gpu_arg args[9 + 2 * TPI_GPU_NEIGHBOUR_ARGS] = {TPI_GPU_PTR(y->data),
+                                                        TPI_GPU_PTR(x->data),
+                                                        TPI_GPU_PTR(tpi_gpu_data(weight)),
+                                                        TPI_GPU_PTR(tpi_gpu_data(bias)),
+                                                        TPI_GPU_PTR(tpi_gpu_data(mean)),
+                                                        TPI_GPU_PTR(rstd->data),
+                                                        TPI_GPU_VAL(rows),
+                                                        TPI_GPU_VAL(width),
+                                                        is_wide(x) ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow)};
+    int nargs = 9 + tpi_gpu_neighbour_args(first, args + 9, &first_params);
+    nargs += tpi_gpu_neighbour_args(then, args + nargs, &params);
+    bool ok =
+        kernel && tpi_gpu_launch(device, kernel, tpi_ceil_div(rows, r.groups), r.group * r.groups, 0, nargs, args);
+    if (ok && then) then->taken = true;
+    if (ok && first) first->taken = true;
+    return ok;
+}
+
 static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_tensor *bias, double eps, bool rms,
                     tp_tensor **out, const tpi_neighbours *neighbours) {
     int64_t n, buffer[TP_MAX_DIMS];
@@ -63,43 +104,7 @@ static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_
               *y = x ? tpi_empty(tpi_shape(input), (tp_dtype)input->dtype, device) : NULL;
     tp_tensor *mean = y && !rms ? tpi_empty(stats, kept, device) : NULL,
               *rstd = y ? tpi_empty(stats, kept, device) : NULL;
-    bool ok = rstd && (rms || mean);
-    if (ok) {
-        tp_tensor *const moved[] = {x, y, weight, bias};
-        tpi_gpu_rows r = tpi_gpu_rows_for(device, n, largest(moved, 4), joint(moved, 4), 1);
-        const tpi_gpu_define defines[] = {TPI_DEFINE("RMS", rms),
-                                          TPI_DEFINE("WEIGHT", weight != NULL),
-                                          TPI_DEFINE("BIAS", bias != NULL),
-                                          TPI_DEFINE_ROWS(r),
-                                          TPI_DEFINE_DTYPE("X", x->dtype),
-                                          TPI_DEFINE_DTYPE("Y", y->dtype),
-                                          TPI_DEFINE_DTYPE("W", weight ? weight->dtype
-                                                                : bias ? bias->dtype
-                                                                       : x->dtype),
-                                          TPI_DEFINE_DTYPE("S", kept)};
-        tpi_neighbour *first = r.is_long ? NULL : tpi_gpu_prologue_for(neighbours, x, r.vector);
-        tpi_neighbour *then = r.is_long ? NULL : tpi_gpu_epilogue_for(neighbours, y, r.vector);
-        tpi_gpu_function *kernel =
-            tpi_gpu_site_kernel_with(device, &forward_site, is_wide(input), 12, defines, first, then);
-        int64_t rows = x->numel / n;
-        int width = (int)n;
-        float narrow = (float)eps;
-        tpi_gpu_neighbour_params params, first_params;
-        tpi_gpu_arg args[9 + 2 * TPI_GPU_NEIGHBOUR_ARGS] = {TPI_GPU_PTR(y->data),
-                                                            TPI_GPU_PTR(x->data),
-                                                            TPI_GPU_PTR(tpi_gpu_data(weight)),
-                                                            TPI_GPU_PTR(tpi_gpu_data(bias)),
-                                                            TPI_GPU_PTR(tpi_gpu_data(mean)),
-                                                            TPI_GPU_PTR(rstd->data),
-                                                            TPI_GPU_VAL(rows),
-                                                            TPI_GPU_VAL(width),
-                                                            is_wide(input) ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow)};
-        int nargs = 9 + tpi_gpu_neighbour_args(first, args + 9, &first_params);
-        nargs += tpi_gpu_neighbour_args(then, args + nargs, &params);
-        ok = kernel && tpi_gpu_launch(device, kernel, tpi_ceil_div(rows, r.groups), r.group * r.groups, 0, nargs, args);
-        if (ok && then) then->taken = true;
-        if (ok && first) first->taken = true;
-    }
+    bool ok = rstd && (rms || mean) && launch_forward(x, y, weight, bias, mean, rstd, n, eps, neighbours);
     tpi_release(x);
     if (!ok) {
         tpi_release(y);
@@ -135,6 +140,43 @@ static bool add_lines(tp_tensor *dweight, tp_tensor *dbias, const tp_tensor *par
     return kernel && tpi_gpu_launch3(device, kernel, grid, block, 0, 5, args);
 }
 
+typedef struct backward_tensors { /* weight, mean (rms norm) and parts may be NULL; parts: of the sums */
+    tp_tensor *x, *g, *dx, *weight, *mean, *rstd, *parts;
+} backward_tensors;
+
+/* dx of rows of n elements, and the parts of the sums over rows, as many as groups of threads. */
+static bool launch_backward(const backward_tensors *t, int64_t n, tpi_gpu_rows r, int64_t blocks,
+                            const tpi_neighbours *neighbours) {
+    tp_device device = tpi_device(t->x);
+    int64_t rows = t->x->numel / n;
+    const tpi_gpu_define defines[] = {TPI_DEFINE("RMS", t->mean == NULL),
+                                      TPI_DEFINE("WEIGHT", t->weight != NULL),
+                                      TPI_DEFINE("SUMS", t->parts != NULL),
+                                      TPI_DEFINE_ROWS(r),
+                                      TPI_DEFINE_DTYPE("X", t->x->dtype),
+                                      TPI_DEFINE_DTYPE("Y", t->dx->dtype),
+                                      TPI_DEFINE_DTYPE("W", t->weight ? t->weight->dtype : t->x->dtype),
+                                      TPI_DEFINE_DTYPE("S", t->rstd->dtype),
+                                      TPI_DEFINE_DTYPE("G", t->g->dtype)};
+    tpi_neighbour *then = r.is_long ? NULL : tpi_gpu_epilogue_for(neighbours, t->dx, r.vector);
+    tpi_gpu_function *kernel = tpi_gpu_site_kernel_with(device, &backward_site, is_wide(t->x), 13, defines, NULL, then);
+    int width = (int)n;
+    tpi_gpu_neighbour_params params;
+    tpi_gpu_arg args[9 + TPI_GPU_NEIGHBOUR_ARGS] = {TPI_GPU_PTR(t->dx->data),
+                                                    TPI_GPU_PTR(t->g->data),
+                                                    TPI_GPU_PTR(t->x->data),
+                                                    TPI_GPU_PTR(tpi_gpu_data(t->weight)),
+                                                    TPI_GPU_PTR(tpi_gpu_data(t->mean)),
+                                                    TPI_GPU_PTR(t->rstd->data),
+                                                    TPI_GPU_PTR(tpi_gpu_data(t->parts)),
+                                                    TPI_GPU_VAL(rows),
+                                                    TPI_GPU_VAL(width)};
+    int nargs = 9 + tpi_gpu_neighbour_args(then, args + 9, &params);
+    bool ok = kernel && tpi_gpu_launch(device, kernel, blocks, r.group * r.groups, 0, nargs, args);
+    if (ok && then) then->taken = true;
+    return ok;
+}
+
 static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_tensor *mean, tp_tensor *rstd,
                      tp_tensor *weight, tp_tensor *bias, tp_tensor **out, const tpi_neighbours *neighbours) {
     int64_t n;
@@ -167,32 +209,9 @@ static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_t
                               : tpi_empty(TP_INTS(0), wide ? TP_FLOAT64 : TP_FLOAT32, device);
     bool ok = (parts || !sums) && dweight && (dbias || !mean);
     if (ok) {
-        const tpi_gpu_define defines[] = {TPI_DEFINE("RMS", mean == NULL),
-                                          TPI_DEFINE("WEIGHT", weight != NULL),
-                                          TPI_DEFINE("SUMS", sums),
-                                          TPI_DEFINE_ROWS(r),
-                                          TPI_DEFINE_DTYPE("X", x->dtype),
-                                          TPI_DEFINE_DTYPE("Y", dx->dtype),
-                                          TPI_DEFINE_DTYPE("W", weight ? weight->dtype : x->dtype),
-                                          TPI_DEFINE_DTYPE("S", rstd->dtype),
-                                          TPI_DEFINE_DTYPE("G", g->dtype)};
-        tpi_neighbour *then = r.is_long ? NULL : tpi_gpu_epilogue_for(neighbours, dx, r.vector);
-        tpi_gpu_function *kernel = tpi_gpu_site_kernel_with(device, &backward_site, wide, 13, defines, NULL, then);
-        int width = (int)n;
-        tpi_gpu_neighbour_params params;
-        tpi_gpu_arg args[9 + TPI_GPU_NEIGHBOUR_ARGS] = {TPI_GPU_PTR(dx->data),
-                                                        TPI_GPU_PTR(g->data),
-                                                        TPI_GPU_PTR(x->data),
-                                                        TPI_GPU_PTR(tpi_gpu_data(weight)),
-                                                        TPI_GPU_PTR(tpi_gpu_data(mean)),
-                                                        TPI_GPU_PTR(rstd->data),
-                                                        TPI_GPU_PTR(tpi_gpu_data(parts)),
-                                                        TPI_GPU_VAL(rows),
-                                                        TPI_GPU_VAL(width)};
-        int nargs = 9 + tpi_gpu_neighbour_args(then, args + 9, &params);
-        ok = kernel && tpi_gpu_launch(device, kernel, blocks, r.group * r.groups, 0, nargs, args);
-        if (ok && then) then->taken = true;
-        ok = ok && (!sums || add_lines(weight ? dweight : NULL, bias ? dbias : NULL, parts, lines, n, wide));
+        const backward_tensors t = {x, g, dx, weight, mean, rstd, parts};
+        ok = launch_backward(&t, n, r, blocks, neighbours) &&
+             (!sums || add_lines(weight ? dweight : NULL, bias ? dbias : NULL, parts, lines, n, wide));
     }
     tpi_release(x);
     tpi_release(g);

@@ -6,7 +6,7 @@ static const tpi_gpu_site forward = {"softmax_gpu_kernel.h", "forward"},
                           backward = {"softmax_gpu_kernel.h", "backward"};
 
 /* Over the last dim of contiguous tensors; grad NULL: forward of x, else back from the result x. */
-static bool rows(bool log, tp_tensor *out, tp_tensor *grad, tp_tensor *x, int64_t n) {
+static bool softmax_rows(bool log, tp_tensor *out, tp_tensor *grad, tp_tensor *x, int64_t n) {
     uintptr_t align = (uintptr_t)out->data | (uintptr_t)x->data | (grad ? (uintptr_t)grad->data : 0);
     size_t size = tpi_itemsize(out) > tpi_itemsize(x) ? tpi_itemsize(out) : tpi_itemsize(x);
     if (grad && tpi_itemsize(grad) > size) size = tpi_itemsize(grad);
@@ -47,7 +47,7 @@ static tp_tensor *run(bool log, tp_tensor *grad, tp_tensor *x, int64_t dim, tp_d
     tp_tensor *to = !tx || (grad && !tg) ? NULL
                     : straight           ? tpi_retain(out)
                                          : tpi_empty(tpi_shape(tx), result, tpi_device(x));
-    bool ok = to && rows(log, to, tg, tx, n);
+    bool ok = to && softmax_rows(log, to, tg, tx, n);
     if (ok && !straight) {
         tp_tensor *target = tpi_dim_last(out, d);
         ok = target && tpi_copy_data(target, to);

@@ -1,7 +1,7 @@
 /* Pools that are calls of other operators: unpooling's output sizes and p-norm pools. They differentiate themselves. */
 #include "ops/temporaries.h"
 #include "ops/native.h"
-#include "ops/compute_dtype.h"
+#include "ops/spatial_arguments.h"
 #include "tensor/sizes.h"
 #include "tpi_ops.h"
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include "ops/native.h"
 #include "ops/compute_dtype.h"
+#include "ops/spatial_arguments.h"
 #include "tensor/sizes.h"
 #define EL static inline
 #include "ops/pool/fractional_element.h"
@@ -57,6 +58,42 @@ static bool check_samples(const tp_tensor *samples, int64_t images, int64_t chan
                       (long long)samples->shape[2]);
 }
 
+/* Do `out` windows of k elements fit into a dim of `in` elements? */
+static bool check_window(const char *axis, int64_t in, int64_t k, int64_t out) {
+    if (k < 1 || out < 0)
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "argument 'kernel_size': kernel size should be greater than zero, but got %lld for an output of %lld",
+            (long long)k, (long long)out);
+    return out + k - 1 <= in ||
+           tpi_refuse(TP_ERR_RUNTIME,
+                      "argument 'kernel_size': pool %s %lld too large relative to input %s %lld, for an output of %lld",
+                      axis, (long long)k, axis, (long long)in, (long long)out);
+}
+
+/* The sizes of the input and of the result (`shape`), by the sizes of the pool and of the output. */
+static bool read_sizes(fraction *f, const tp_tensor *self, int64_t *shape) {
+    static const char *const axes[] = {"time", "height", "width"};
+    int64_t lead = self->ndim - f->dims;
+    if (lead != 1 && lead != 2)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': Expected %dD or %dD tensor, but got %s", f->dims + 1,
+                          f->dims + 2, tpi_shape_text(tpi_shape(self)));
+    for (int i = 0; i < self->ndim; i++) {
+        if (i >= lead - 1 && self->shape[i] == 0)
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'input': Expected input to have non-zero size for non-batch dimensions, but "
+                              "got%s with dimension %d being empty.",
+                              tpi_shape_text(tpi_shape(self)), i);
+        shape[i] = self->shape[i];
+        if (i < lead) continue;
+        const int64_t axis = 3 - f->dims + i - lead;
+        f->in[axis] = self->shape[i];
+        shape[i] = f->out[axis];
+        if (!check_window(axes[axis], f->in[axis], f->pool[axis], shape[i])) return false;
+    }
+    return true;
+}
+
 bool tpi_native_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints output_size, tp_tensor *samples,
                                     int64_t dims, tp_tensor **out) {
     if (dims != 2 && dims != 3)
@@ -74,32 +111,8 @@ bool tpi_native_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints out
     if (!f.dtype || !tpi_expand_steps("kernel_size", kernel, f.dims, NULL, f.pool + at) ||
         !tpi_expand_steps("output_size", output_size, f.dims, NULL, f.out + at))
         return false;
-    static const char *const axes[] = {"time", "height", "width"};
     int64_t shape[5], lead = self->ndim - dims;
-    if (lead != 1 && lead != 2)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': Expected %dD or %dD tensor, but got %s", f.dims + 1,
-                          f.dims + 2, tpi_shape_text(tpi_shape(self)));
-    for (int i = 0; i < self->ndim; i++) {
-        if (i >= lead - 1 && self->shape[i] == 0)
-            return tpi_refuse(TP_ERR_RUNTIME,
-                              "argument 'input': Expected input to have non-zero size for non-batch dimensions, but "
-                              "got%s with dimension %d being empty.",
-                              tpi_shape_text(tpi_shape(self)), i);
-        shape[i] = i < lead ? self->shape[i] : f.out[at + i - lead];
-        if (i < lead) continue;
-        int64_t in = self->shape[i], k = f.pool[at + i - lead];
-        f.in[at + i - lead] = in;
-        if (k < 1 || shape[i] < 0)
-            return tpi_refuse(
-                TP_ERR_RUNTIME,
-                "argument 'kernel_size': kernel size should be greater than zero, but got %lld for an output of %lld",
-                (long long)k, (long long)shape[i]);
-        if (shape[i] + k - 1 > in)
-            return tpi_refuse(
-                TP_ERR_RUNTIME,
-                "argument 'kernel_size': pool %s %lld too large relative to input %s %lld, for an output of %lld",
-                axes[at + i - lead], (long long)k, axes[at + i - lead], (long long)in, (long long)shape[i]);
-    }
+    if (!read_sizes(&f, self, shape)) return false;
     int64_t planes = tpi_size_product(shape, lead);
     if (!check_samples(samples, lead == 2 ? shape[0] : 1, shape[lead - 1], dims)) return false;
     tp_tensor *x = tpi_to_compute(self, f.dtype), *r = tpi_to_compute(samples, f.dtype);

@@ -3,6 +3,7 @@
 #include "ops/pool/pool.h"
 #include "ops/native.h"
 #include "ops/compute_dtype.h"
+#include "ops/spatial_arguments.h"
 #include "tensor/sizes.h"
 #include "base/min_max.h"
 #include "base/scratch.h"

@@ -1,6 +1,6 @@
 /* Pooling on GPUs, of contiguous and channels_last tensors. What goes back is gathered: every element looks at the
  * windows it is in, so sums have one order. */
-#include "ops/compute_dtype.h"
+#include "ops/channels_last.h"
 #include "ops/native_gpu.h"
 #include "ops/pool/by_indices_gpu.h"
 #include "ops/pool/pool.h"

@@ -5,7 +5,8 @@
 #include "autograd/node.h"
 #include "ops/temporaries.h"
 #include "ops/native.h"
-#include "ops/compute_dtype.h"
+#include "ops/channels_last.h"
+#include "ops/spatial_arguments.h"
 #include "tensor/sizes.h"
 #include "tpi_ops.h"
 

@@ -2,6 +2,7 @@
 #include "ops/conv/im2col.h"
 #include "ops/native.h"
 #include "ops/compute_dtype.h"
+#include "ops/spatial_arguments.h"
 
 typedef struct job {
     tpi_conv c;

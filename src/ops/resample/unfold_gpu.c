@@ -1,7 +1,7 @@
 /* im2col and col2im on GPUs. */
 #include "ops/native_gpu.h"
 #include "ops/conv/im2col.h"
-#include "ops/compute_dtype.h"
+#include "ops/spatial_arguments.h"
 
 static const tpi_gpu_site columns_site = {"patches_gpu_kernel.h", "columns"},
                           images_site = {"patches_gpu_kernel.h", "images"};

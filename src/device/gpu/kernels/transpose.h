@@ -7,13 +7,13 @@
  *   LOAD, STORE      elements per access, TILE a multiple of both
  *
  * Dimension 0 is the destination's fastest, dimension 1 the source's; others are counted by the grid. */
-#define TURN_THREADS 256
-#define MAX_OUTER    8
-typedef struct turn_t {
+#define TRANSPOSE_THREADS 256
+#define MAX_OUTER         8
+typedef struct transpose_layout_t {
     uint32_t size[2], tiles[2], outer, size_outer[MAX_OUTER], room;
     int64_t from_row, to_row; /* bytes from one row of the tile to the next: along dimension 0, and along dimension 1 */
     int64_t from_outer[MAX_OUTER], to_outer[MAX_OUTER];
-} turn_t;
+} transpose_layout_t;
 typedef union load_t {
     S e[LOAD];
 #if LOAD > 1
@@ -26,11 +26,11 @@ typedef union store_t {
     word16 w;
 #endif
 } store_t;
-#define LOADS  (TILE * (TILE / LOAD) / TURN_THREADS)
-#define STORES (TILE * (TILE / STORE) / TURN_THREADS)
+#define LOADS  (TILE * (TILE / LOAD) / TRANSPOSE_THREADS)
+#define STORES (TILE * (TILE / STORE) / TRANSPOSE_THREADS)
 
 KERNEL(entry)
-(PTR(to), PTR(from), const turn_t g) {
+(PTR(to), PTR(from), const transpose_layout_t g) {
     SHARED D tile[TILE][TILE + 1];
     uint32_t block = BLOCK;
     const uint32_t at0 = block % g.tiles[0] * TILE;
@@ -48,7 +48,7 @@ KERNEL(entry)
     load_t read[LOADS];
     UNROLL
     for (int l = 0; l < LOADS; l++) {
-        const uint32_t place = l * TURN_THREADS + THREAD, row = place / (TILE / LOAD),
+        const uint32_t place = l * TRANSPOSE_THREADS + THREAD, row = place / (TILE / LOAD),
                        column = place % (TILE / LOAD) * LOAD;
         if (at0 + row >= g.size[0] || at1 + column >= g.size[1]) continue;
         GLOBAL const char *p = source + row * g.from_row + column * (int)sizeof(S);
@@ -60,7 +60,7 @@ KERNEL(entry)
     }
     UNROLL
     for (int l = 0; l < LOADS; l++) {
-        const uint32_t place = l * TURN_THREADS + THREAD, row = place / (TILE / LOAD),
+        const uint32_t place = l * TRANSPOSE_THREADS + THREAD, row = place / (TILE / LOAD),
                        column = place % (TILE / LOAD) * LOAD;
         UNROLL
         for (int i = 0; i < LOAD; i++) tile[row][column + i] = CONVERT(read[l].e[i]);
@@ -68,7 +68,7 @@ KERNEL(entry)
     BARRIER();
     UNROLL
     for (int l = 0; l < STORES; l++) {
-        const uint32_t place = l * TURN_THREADS + THREAD, row = place / (TILE / STORE),
+        const uint32_t place = l * TRANSPOSE_THREADS + THREAD, row = place / (TILE / STORE),
                        column = place % (TILE / STORE) * STORE;
         if (at1 + row >= g.size[1] || at0 + column >= g.size[0]) continue;
         store_t write;
