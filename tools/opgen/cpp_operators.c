@@ -3,6 +3,7 @@
 #include "cpp.h"
 #include "layer.h"
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool is_none(const arg *a) {
@@ -62,7 +63,10 @@ const char *cpp_field_type(const arg *a) {
     case T_SCALAR_OPT: return "std::optional<Scalar>";
     case T_INT: return "int64_t";
     case T_INT_OPT: return "std::optional<int64_t>";
-    case T_INTS:
+    case T_INTS: { /* int[2] */
+        int dims = 0;
+        return a->type_text && sscanf(a->type_text, "int[%d]", &dims) == 1 ? format("SizesOf<%d>", dims) : "Sizes";
+    }
     case T_BOOLS: return "Sizes";
     case T_INTS_OPT: return "OptionalSizes";
     case T_FLOAT: return "double";
@@ -414,6 +418,42 @@ static void write_conversion(text *t, const char *name, const arg *only) {
     if (taken) put(t, "    %s(%s%s) : %s_(%s) {}\n", name, taken, only->name, only->name, only->name);
 }
 
+/* Is it the layer of that function? Its forward calls the function, or, where forward is C by hand, has its name. */
+static bool is_layer_of(const layer *l, const op *o) {
+    const layer *f = with_forward(l);
+    if (f->forward_c) return !strcmp(cpp_class_name(base_name(o)), l->name);
+    const expr *value = f->forward->value[f->forward->n - 1];
+    return value->kind == E_CALL && !strcmp(value->name, base_name(o));
+}
+
+/* The layer's option o.NAME_ as the function takes it, or NULL. */
+static char *as_function_takes(const arg *wanted, const arg *given) {
+    char *value = format("o.%s_", given->name);
+    if (wanted->type == T_INTS && given->type == T_INTS_OPT) return format("%s.value_or(Sizes())", value);
+    if (wanted->type == T_FLOAT && given->type == T_SCALAR) return format("%s.toDouble()", value);
+    bool number = wanted->type == T_SCALAR && (given->type == T_FLOAT || given->type == T_INT);
+    return number || !strcmp(cpp_field_type(wanted), cpp_field_type(given)) ? value : NULL;
+}
+
+/* In LibTorch a function's options are its layer's: cross_entropy takes CrossEntropyLossOptions. Where the layer says
+ * something else by the same name (BatchNorm's weight) there is no such constructor. */
+static void write_from_layer(text *t, const char *name, const layer *l, int n, const arg *const *args) {
+    const arg *given[24];
+    int ngiven = constructor_arguments(l, given), taken = 0;
+    text inits = {0};
+    for (int i = 0; i < n; i++) {
+        const arg *same = NULL;
+        for (int k = 0; k < ngiven; k++)
+            if (!strcmp(given[k]->name, args[i]->name)) same = given[k];
+        char *value = same ? as_function_takes(args[i], same) : NULL;
+        if (value)
+            put(&inits, "%s%s_(%s)", taken++ ? ", " : " : ", args[i]->name, value);
+        else if (same || !args[i]->fallback)
+            return;
+    }
+    if (taken) put(t, "    %s(const nn::%sOptions &o)%s {}\n", name, l->name, inits.s);
+}
+
 /* TransformerOptions(d_model, nhead, ...): the first n arguments are whole numbers with defaults. */
 static bool leads_with_ints(int n, const arg *const *args) {
     bool ints = true;
@@ -421,7 +461,8 @@ static bool leads_with_ints(int n, const arg *const *args) {
     return ints;
 }
 
-void write_cpp_options(text *t, const char *name, int n, const arg *const *args, const char *texts) {
+void write_cpp_options(text *t, const char *name, int n, const arg *const *args, const char *texts,
+                       const op *function) {
     put(t, "struct %s {\n", name);
     text parameters = {0}, inits = {0};
     put(&parameters, "%s", "");
@@ -438,9 +479,11 @@ void write_cpp_options(text *t, const char *name, int n, const arg *const *args,
     }
     put(t, "    %s(%s)%s {}\n", name, parameters.s, inits.s);
     if (required < 2) write_conversion(t, name, only);
+    for (int i = 0; function && i < nlayers; i++)
+        if (in_c(layers[i]) && is_layer_of(layers[i], function)) write_from_layer(t, name, layers[i], n, args);
     /* LayerNormOptions({8}): without this the braces might as well hold other options. */
     for (int i = 0; i < n; i++)
-        if (required == 1 && !args[i]->fallback && !strcmp(cpp_field_type(args[i]), "Sizes"))
+        if (required == 1 && !args[i]->fallback && args[i]->type == T_INTS)
             put(t, "    %s(std::initializer_list<int64_t> %s) : %s_(%s) {}\n", name, args[i]->name, args[i]->name,
                 args[i]->name);
     for (int i = 0; i < n; i++) {
@@ -485,7 +528,7 @@ static void write_functional(text *t, const op *o) {
         for (int i = no; i > 0 && all_default && !no; i--) others[i] = others[i - 1];
         others[no++] = &inplace;
     }
-    if (no) write_cpp_options(t, options, no, others, NULL);
+    if (no) write_cpp_options(t, options, no, others, NULL, o);
     put(t, "inline %s %s(", cpp_result(o, FORM_PLAIN), name);
     for (int i = 0; i < nt; i++) put(t, "%s%s%s", i ? ", " : "", parameter_type(tensors[i]), tensors[i]->name);
     if (no) put(t, "%sconst %s &options%s", nt ? ", " : "", options, all_default ? " = {}" : "");
