@@ -102,7 +102,7 @@ tp_tensor *tpi_operand_tensor_owned(tp_operand a) {
 }
 
 /* A size that is not positive is an error, and nothing is copied. */
-__attribute__((noinline)) void tpi_copy_options(void *all, size_t size, const void *given, int64_t given_size) {
+__attribute__((noinline)) bool tpi_copy_options(void *all, size_t size, const void *given, int64_t given_size) {
     if (given_size <= 0) { /* how much of it there is to read nobody can know */
         char function[80]; /* hundreds of functions take options: the name costs nothing this way */
         const char *before = tpi_op_now;
@@ -112,9 +112,10 @@ __attribute__((noinline)) void tpi_copy_options(void *all, size_t size, const vo
                  "of it",
                  (long long)given_size);
         tpi_op_now = before;
-        return;
+        return false;
     }
     memcpy(all, given, (size_t)given_size < size ? (size_t)given_size : size);
+    return true;
 }
 
 bool tpi_missing_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {

@@ -46,6 +46,13 @@ static void states_and_saved_values(void) {
     tp_module_release(net);
 }
 
+#define EXPECT_NAMED(name, ...)                                                                 \
+    do {                                                                                        \
+        (void)(__VA_ARGS__);                                                                    \
+        expect_error("options without a size",                                                  \
+                     name ": argument 'options': expected a struct that begins with its size"); \
+    } while (0)
+
 /* The shared library knows who called. */
 static void options_without_a_size(void) {
     tp_tensor *x = tp_ones(TP_INTS(2));
@@ -53,6 +60,29 @@ static void options_without_a_size(void) {
     tp_release(tp_sum_with(x, &none));
     expect_error("options without a size", "tp_sum: argument 'options': expected a struct that begins with its size");
     tp_release(x);
+
+    tp_tensor *pixels = tp_zeros(TP_INTS(3, 2, 2), .dtype = TP_UINT8), *sound = tp_zeros(TP_INTS(1, 8));
+    const tp_decode_options decode = {.size = 0};
+    const tp_encode_options encode = {.size = 0};
+    const tp_wav_options wav = {.size = 0};
+    const tp_file_options file = {.size = 0};
+    const tp_profile_options profile = {.size = 0};
+    const tp_loader_options loader = {.size = 0};
+    const tp_scaler_options scaler = {.size = 0};
+    int64_t rate = 0;
+    EXPECT_NAMED("tp_open_file", tp_open_file("missing.pt", &file));
+    EXPECT_NAMED("tp_profile_start", tp_profile_start(&profile));
+    EXPECT_NAMED("decode_image", tp_decode_image_with(pixels, &decode));
+    EXPECT_NAMED("read_image", tp_read_image_with("missing.png", &decode));
+    EXPECT_NAMED("encode_png", tp_encode_png_with(pixels, &encode));
+    EXPECT_NAMED("write_image", tp_write_image_with("never.png", pixels, &encode));
+    EXPECT_NAMED("read_wav", tp_read_wav_with("missing.wav", &rate, &wav));
+    EXPECT_NAMED("encode_wav", tp_encode_wav_with(sound, 8000, &wav));
+    EXPECT_NAMED("write_wav", tp_write_wav_with("never.wav", sound, 8000, &wav));
+    EXPECT_NAMED("tp_loader_new", tp_loader_new_with(NULL, &loader));
+    EXPECT_NAMED("tp_scaler_new", tp_scaler_new_with(&scaler));
+    tp_release(pixels);
+    tp_release(sound);
 }
 
 static void kinds(void) {
