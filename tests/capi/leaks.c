@@ -99,6 +99,9 @@ static void kinds(void) {
     tp_close_file(f);
     tp_release(rows);
     expect(tp_ok(), "ends of all kinds");
+    expect(!tp_randn(TP_INTS(2), .generator = g), "random numbers of a generator after its end");
+    expect_error("random numbers of a generator after its end",
+                 "randn: argument 'generator': expected a generator, got one that was released before");
     tp_loader_free(l);
     expect_error("a loader's second end", "tp_loader_free: argument 'loader': expected a loader, got one that was");
     expect(!tp_loader_next(l), "a loader after its end");
