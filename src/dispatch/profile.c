@@ -151,10 +151,8 @@ void tpi_watch_numbers(int64_t event, tp_ints numbers) {
 tp_profile *tp_profile_start(const tp_profile_options *o) {
     if (watching) return tpi_fail(TP_ERR_RUNTIME, "Profiler is already enabled on this thread");
     if (o && o->size <= 0)
-        return tpi_fail(TP_ERR_VALUE,
-                        "%s: argument 'options': expected a struct that begins with its size, got size %lld: write "
-                        ".size = sizeof of it",
-                        __func__, (long long)o->size);
+        return tpi_fail(TP_ERR_VALUE, "argument 'options': expected a struct that begins with its size, got size %lld",
+                        (long long)o->size);
     tp_profile *p = tpi_new0(sizeof *p);
     if (!p) return NULL;
     static atomic_int profiles;

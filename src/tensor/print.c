@@ -25,21 +25,21 @@ static tp_print_options options_now(void) {
 }
 
 /* How much of a caller's struct there is: one built against another version may know fewer fields, or more. */
-static size_t known(const tp_print_options *o, const char *function) {
+static size_t known(const tp_print_options *o) {
     if (!o) {
-        tpi_fail(TP_ERR_VALUE, "%s: argument 'options': expected a tp_print_options, got NULL", function);
+        tpi_fail(TP_ERR_VALUE, "argument 'options': expected a tp_print_options, got NULL");
         return 0;
     }
     if (o->size < (int64_t)sizeof o->size) {
-        tpi_fail(TP_ERR_VALUE, "%s: argument 'options': its size must be set to sizeof(tp_print_options), got %lld",
-                 function, (long long)o->size);
+        tpi_fail(TP_ERR_VALUE, "argument 'options': its size must be set to sizeof(tp_print_options), got %lld",
+                 (long long)o->size);
         return 0;
     }
     return (size_t)o->size < sizeof *o ? (size_t)o->size : sizeof *o;
 }
 
 bool tp_get_print_options(tp_print_options *o) {
-    size_t n = known(o, __func__);
+    size_t n = known(o);
     if (!n) return false;
     tp_print_options now = options_now();
     now.size = o->size;
@@ -48,7 +48,7 @@ bool tp_get_print_options(tp_print_options *o) {
 }
 
 bool tp_set_print_options(const tp_print_options *given) {
-    size_t n = known(given, __func__);
+    size_t n = known(given);
     if (!n) return false;
     tp_print_options o = options_now();
     memcpy(&o, given, n);

@@ -85,6 +85,27 @@ static void options_without_a_size(void) {
     tp_release(sound);
 }
 
+/* Messages that functions inside of the library leave begin with the function that the program called. */
+static void messages_name_the_function(void) {
+    tp_module *net = tp_nn_linear(2, 2);
+    tp_state all = tp_module_parameters(net);
+    tp_optimiser *sgd = tp_sgd(tp_list(all.n, all.tensors));
+    tp_load("missing.pt", all.n, all.names, all.tensors);
+    expect_error("a file that is missing", "tp_load: could not open 'missing.pt'");
+    tp_optimiser_set_option(sgd, 0, "rate", 1);
+    expect_error("an option that is missing", "tp_optimiser_set_option: SGD has no option 'rate'");
+    tp_dataset_mnist("missing", "missing");
+    expect_error("data that is missing", "tp_dataset_mnist: missing: cannot be opened");
+    tp_call("no_such_operator", all.tensors[0]);
+    expect_error("an operator that is missing", "tp_call: no operator is called 'no_such_operator'");
+    tp_error_leave(TP_ERR_VALUE, "of the program's own");
+    expect(!strcmp(tp_error(), "of the program's own"), "an error of the program's own");
+    tp_error_clear();
+    tp_optimiser_free(sgd);
+    tp_state_free(all);
+    tp_module_release(net);
+}
+
 static void kinds(void) {
     tp_tensor *rows = tp_zeros(TP_INTS(4, 2));
     tp_dataset *d = tp_dataset_of_tensors(TP_LIST(rows));
@@ -131,6 +152,7 @@ int main(int argc, char **argv) {
     kinds();
     states_and_saved_values();
     options_without_a_size();
+    messages_name_the_function();
     TP_SCOPE {
         tp_tensor *x = tp_set_requires_grad(tp_ones(TP_INTS(3)), true);
         tp_backward(tp_sum(tp_mul(x, x)));
