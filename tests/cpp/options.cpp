@@ -85,6 +85,9 @@ static void functions() {
     const torch::Tensor x = torch::arange(6, torch::kFloat).view({2, 3}), y = torch::tensor({0, 2});
     std::cout << F::cross_entropy(x, y, nn::CrossEntropyLossOptions().reduction(torch::kSum)) << "\n";
     std::cout << F::l1_loss(x, x * 2, nn::L1LossOptions(torch::kNone)) << "\n";
+    std::cout << F::hardshrink(x, F::HardshrinkFuncOptions(1.5)) << "\n";
+    const torch::Tensor image = torch::arange(16, torch::kFloat).view({1, 1, 4, 4}), ones = torch::ones({1, 1, 3, 3});
+    std::cout << F::conv2d(image, ones, F::Conv2dFuncOptions().padding(torch::kSame)) << "\n";
     std::cout << x.var(0) << x.std(1) << torch::var(x, 1) << std::get<1>(torch::var_mean(x, 0)) << "\n";
     std::cout << x.var(false) << "\n";
     const torch::Tensor wave = torch::arange(8, torch::kFloat), window = torch::hann_window(4);

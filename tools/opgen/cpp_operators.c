@@ -451,7 +451,12 @@ static void write_from_layer(text *t, const char *name, const layer *l, int n, c
         else if (same || !args[i]->fallback)
             return;
     }
-    if (taken) put(t, "    %s(const nn::%sOptions &o)%s {}\n", name, l->name, inits.s);
+    /* A template takes these options alone, and not what would become them. */
+    if (taken)
+        put(t,
+            "    template <class O, std::enable_if_t<std::is_same_v<O, nn::%sOptions>, int> = 0>\n    %s(const O &o)%s "
+            "{}\n",
+            l->name, name, inits.s);
 }
 
 /* TransformerOptions(d_model, nhead, ...): the first n arguments are whole numbers with defaults. */
@@ -505,6 +510,19 @@ void write_cpp_options(text *t, const char *name, int n, const arg *const *args,
     put(t, "};\n");
 }
 
+/* conv2d.padding takes "same" where conv2d takes numbers: the argument that the overload is called by, or NULL. */
+static const char *text_instead(const op *o) {
+    size_t n = strlen(o->name);
+    for (int i = 0; i < nops; i++) {
+        const char *name = ops[i]->name;
+        if (strncmp(name, o->name, n) || name[n] != '.') continue;
+        int here = find_arg(o, name + n + 1), there = find_arg(ops[i], name + n + 1);
+        if (here >= 0 && there >= 0 && o->args[here].type == T_INTS && ops[i]->args[there].type == T_STR)
+            return o->args[here].name;
+    }
+    return NULL;
+}
+
 /* nn::functional: tensors by position, everything else in a struct of options. */
 static void write_functional(text *t, const op *o) {
     const arg *tensors[24], *others[24];
@@ -528,17 +546,28 @@ static void write_functional(text *t, const op *o) {
         for (int i = no; i > 0 && all_default && !no; i--) others[i] = others[i - 1];
         others[no++] = &inplace;
     }
-    if (no) write_cpp_options(t, options, no, others, NULL, o);
+    arg pad_to = {.name = "pad_to",
+                  .type = T_STR_OPT,
+                  .fallback = parse_expr("None", o->at),
+                  .fallback_text = "None",
+                  .type_text = "str?"};
+    const char *texted = text_instead(o);
+    if (texted) others[no++] = &pad_to;
+    if (no) write_cpp_options(t, options, no, others, texted ? format(" %s ", texted) : NULL, o);
     put(t, "inline %s %s(", cpp_result(o, FORM_PLAIN), name);
     for (int i = 0; i < nt; i++) put(t, "%s%s%s", i ? ", " : "", parameter_type(tensors[i]), tensors[i]->name);
     if (no) put(t, "%sconst %s &options%s", nt ? ", " : "", options, all_default ? " = {}" : "");
     put(t, ") {\n");
-    text call = {0};
+    text call = {0}, with_text = {0};
     for (int i = 0; i < o->nargs; i++) {
         bool positional = false;
         for (int k = 0; k < nt; k++) positional = positional || tensors[k] == &o->args[i];
-        put(&call, "%s%s%s%s", i ? ", " : "", positional ? "" : "options.", o->args[i].name, positional ? "" : "_");
+        char *value = format("%s%s%s", positional ? "" : "options.", o->args[i].name, positional ? "" : "_");
+        put(&call, "%s%s", i ? ", " : "", value);
+        bool is_text = texted && !strcmp(o->args[i].name, texted);
+        put(&with_text, "%s%s", i ? ", " : "", is_text ? "options.pad_to_" : value);
     }
+    if (texted) put(t, "    if (options.pad_to_.given()) return taper::%s(%s);\n", name, with_text.s);
     if (o->inplace && find_arg(o, "inplace") < 0)
         put(t, "    if (options.inplace_) return taper::%s_(%s);\n", name, call.s);
     if (options_at(o) >= 0) put(t, "    (void)options;\n");
