@@ -88,6 +88,8 @@ static void functions() {
     std::cout << F::hardshrink(x, F::HardshrinkFuncOptions(1.5)) << "\n";
     const torch::Tensor image = torch::arange(16, torch::kFloat).view({1, 1, 4, 4}), ones = torch::ones({1, 1, 3, 3});
     std::cout << F::conv2d(image, ones, F::Conv2dFuncOptions().padding(torch::kSame)) << "\n";
+    std::cout << torch::eye(2, torch::kInt) << torch::eye(2, 3, torch::kDouble).dtype()
+              << torch::hann_window(4, torch::TensorOptions(torch::kDouble)).dtype() << "\n";
     std::cout << x.var(0) << x.std(1) << torch::var(x, 1) << std::get<1>(torch::var_mean(x, 0)) << "\n";
     std::cout << x.var(false) << "\n";
     const torch::Tensor wave = torch::arange(8, torch::kFloat), window = torch::hann_window(4);

@@ -321,6 +321,27 @@ static void put_body(text *t, const face *x) {
     put(t, "}\n");
 }
 
+/* eye(3, kDouble), hann_window(4, options): LibTorch's creators take options behind each of the arguments that may be
+ * left out. */
+static void put_earlier_options(text *t, const face *x, const char *name) {
+    const op *o = x->o;
+    const int at = options_at(o);
+    bool required = x->drop_default; /* another overload takes the call without the first of them */
+    for (int given = 0; given < at; given++) {
+        if (o->args[given].fallback && required) {
+            required = false;
+            continue;
+        }
+        if (!o->args[given].fallback || o->args[given].type == T_GENERATOR) continue;
+        put(t, "inline %s %s(", cpp_result(o, FORM_PLAIN), name);
+        for (int i = 0; i < given; i++) put(t, "%s%s, ", parameter_type(&o->args[i]), o->args[i].name);
+        put(t, "const TensorOptions &options) {\n    return %s(", name);
+        for (int i = 0; i < at; i++)
+            if (o->args[i].type != T_GENERATOR) put(t, "%s, ", i < given ? o->args[i].name : cpp_default(&o->args[i]));
+        put(t, "options);\n}\n");
+    }
+}
+
 static void put_face(text *t, const op *o, form f, bool method, const char *name) {
     face x = {.o = o, .f = f, .method = method, .drop_default = required_clash(o, f, method)};
     for (int pass = 0; pass < 1 + (f != FORM_INPLACE && splits_generator(o)); pass++) {
@@ -333,6 +354,7 @@ static void put_face(text *t, const op *o, form f, bool method, const char *name
         put(t, ")%s", method ? " const" : "");
         put_body(t, &x);
     }
+    if (f == FORM_PLAIN && !method) put_earlier_options(t, &x, name);
 }
 
 /* The body of class Tensor: one method for each operator that has one. */

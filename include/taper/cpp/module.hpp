@@ -70,12 +70,12 @@ class Module : public std::enable_shared_from_this<Module> {
     void unregister_module(const std::string &name) { children_.erase(name); }
 
     OrderedDict<std::string, Tensor> named_parameters(bool recurse = true) const {
-        OrderedDict<std::string, Tensor> result("Parameter");
+        OrderedDict<std::string, Tensor> result;
         collect(&Module::parameters_, "", recurse, result);
         return result;
     }
     OrderedDict<std::string, Tensor> named_buffers(bool recurse = true) const {
-        OrderedDict<std::string, Tensor> result("Buffer");
+        OrderedDict<std::string, Tensor> result;
         collect(&Module::buffers_, "", recurse, result);
         return result;
     }
