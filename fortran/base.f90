@@ -886,8 +886,8 @@ contains
         if (.not. t%defined()) then
             if (tp_ok()) call tpf_fail(tpf_err_value, name // ": argument 't' is not defined")
         else if (t%dtype() /= dtype .or. t%ndim() /= rank) then
-            write (text, "(a, i0, a, i0, a, i0, a, i0)") ": argument 't': expected dtype ", dtype, " and dimensions ", rank, &
-                ", got ", t%dtype(), " and ", t%ndim()
+            write (text, "(3a, i0, 3a, i0)") ": argument 't': expected a tensor of ", tpf_text_at(tpf_c_dtype_name(dtype)), &
+                " with dimensions ", rank, ", got one of ", tpf_text_at(tpf_c_dtype_name(t%dtype())), " with ", t%ndim()
             call tpf_fail(tpf_err_type, name // trim(text))
         else
             ok = .true.

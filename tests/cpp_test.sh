@@ -11,7 +11,7 @@ programs=$TAPER_BUILD_DIR/tests/cpp
 "$programs/training" || fail "training"
 "$programs/script" "$TAPER_SOURCE_DIR/tests/scripts" || fail "script"
 "$programs/no_exceptions" || fail "no_exceptions: $?"
-for program in libtorch containers frontend generators values layers everyday; do
+for program in libtorch containers frontend generators values layers everyday options; do
     if [ "$program" = values ]; then
         "$programs/$program" "$TAPER_SOURCE_DIR/tests/scripts" > printed
     else

@@ -831,6 +831,17 @@ def _submodules(module):
     return {name for name in found if not name.startswith("_") and not keyword.iskeyword(name)}
 
 
+def _defining(owner):
+    """The module in whose file a class stands. `__module__` may name another one, which took it from there; a type
+    checker holds a name that was taken so for private."""
+    file = getattr(getattr(owner.__init__, "__code__", None), "co_filename", "")
+    stated = sys.modules.get(owner.__module__)
+    for module in list(sys.modules.values()):
+        if file and getattr(module, "__file__", None) == file and getattr(module, owner.__name__, None) is owner:
+            return module
+    return stated
+
+
 def package_stub(name):
     """The stub of a package: its files, the classes that it takes from them, and its functions by their signatures."""
     module = importlib.import_module(name)
@@ -844,7 +855,7 @@ def package_stub(name):
             elif value is None:
                 stub.lines.append(f"{label}: Any")
         elif isinstance(value, type):
-            home = sys.modules.get(value.__module__)
+            home = _defining(value)
             if home is not module and getattr(home, label, None) is value and home.__name__.startswith("taper."):
                 stub.lines.append(f"from {home.__name__} import {label} as {label}")
             else:
@@ -855,7 +866,8 @@ def package_stub(name):
             stub.lines.append(f"{label}: {type(value).__name__ if isinstance(value, (int, float, str)) else 'Any'}")
     stub.lines += [f"{switch}: bool" for switch in vars(module).get("_wired", ())]  # those of torch.backends
     stub.lines.append("def __getattr__(name: str) -> Any: ...")
-    return stub.text("from typing import ClassVar\n")
+    derives = not hasattr(module, "Module") and any(re.match(r"class \w+\(Module\)", line) for line in stub.lines)
+    return stub.text("from typing import ClassVar\n" + ("from taper.nn import Module\n" if derives else ""))
 
 
 def switches():

@@ -21,7 +21,7 @@ static PyObject *raise_as(PyObject *type) {
     }
     tp_code code = tp_error_code();
     if (code != TP_ERR_RUNTIME && code != TP_ERR_IO) return tpy_raise();
-    PyErr_SetString(type, tp_error());
+    PyErr_SetString(type, tpy_error_text());
     tp_error_clear();
     return NULL;
 }

@@ -32,8 +32,9 @@ static PyObject *of_accelerator(tp_code code, const char *message) {
     return NULL;
 }
 
-/* What a message says behind the name of a function of C, which Python's users do not call. */
-static const char *without_function(const char *message) {
+/* What the message says behind the name of a function of C, which Python's users do not call. */
+const char *tpy_error_text(void) {
+    const char *message = tp_error();
     size_t n = strncmp(message, "tp_", 3) ? 0 : strspn(message, "abcdefghijklmnopqrstuvwxyz0123456789_");
     return n && !strncmp(message + n, ": ", 2) ? message + n + 2 : message;
 }
@@ -70,7 +71,7 @@ PyObject *tpy_raise_in(const char *operator) {
     const char *message = tp_error();
     PyObject *type = message ? of_accelerator(code, message) : NULL;
     if (!type) type = (size_t)code < sizeof types / sizeof *types ? *types[code] : PyExc_RuntimeError;
-    set_error(type, operator, message ? without_function(message) : "no result and no error was left");
+    set_error(type, operator, message ? tpy_error_text() : "no result and no error was left");
     tp_error_clear();
     return NULL;
 }

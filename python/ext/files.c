@@ -20,7 +20,7 @@ static PyObject *raise_read(void) {
     PyObject *type = module              ? PyObject_GetAttrString(module, "UnpicklingError")
                      : code == TP_ERR_IO ? Py_NewRef(PyExc_RuntimeError)
                                          : NULL;
-    if (type) PyErr_SetString(type, tp_error());
+    if (type) PyErr_SetString(type, tpy_error_text());
     tp_error_clear();
     Py_XDECREF(module);
     Py_XDECREF(type);

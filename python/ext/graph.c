@@ -258,7 +258,7 @@ static bool finish(tpy_captured *c, attempt *a, tp_capture *capture, PyObject *a
     if (!ok) tp_capture_cancel(capture);
     tpy_leaves_free(&outputs);
     if (!e->graph) {
-        fail(a, tp_error() ? tp_error() : "there was no memory");
+        fail(a, tp_error() ? tpy_error_text() : "there was no memory");
         tp_error_clear();
         return false;
     }

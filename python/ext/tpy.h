@@ -40,6 +40,7 @@ int tpy_add_methods(PyMethodDef *methods); /* to taper.Tensor */
 static inline tp_tensor *tpy_own(tp_tensor *t) { return tp_own(t); }
 
 /* ---- Errors (error.c) ---- */
+const char *tpy_error_text(void);             /* the pending message without the name of a function of C */
 PyObject *tpy_raise(void);                    /* the library's pending error as a Python exception; always NULL */
 PyObject *tpy_raise_in(const char *operator); /* the same, naming the operator that was called */
 static inline PyObject *tpy_none_or_raise(bool ok) {

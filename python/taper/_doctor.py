@@ -47,6 +47,13 @@ class Machine:
     def exists(self, name):
         return os.path.exists(self.path(name))
 
+    def takes_files(self, folder):
+        """Can files be written to the folder, which may still have to be made?"""
+        at = self.path(folder)
+        while not os.path.lexists(at) and at != os.path.dirname(at):
+            at = os.path.dirname(at)
+        return os.path.isdir(at) and os.access(at, os.W_OK | os.X_OK)
+
     def mpi4py(self):
         """The kind of MPI that mpi4py is built for; None where that is not known. Nothing starts MPI here."""
         try:
@@ -313,6 +320,13 @@ def files(machine):
             "kernel cache",
             f"{cache} is on {kind} ({at}), which all ranks read when they start",
             "set TAPER_CACHE to a folder of the node's own: export TAPER_CACHE=/tmp/taper-$USER",
+        )
+    elif not machine.takes_files(cache):
+        yield (
+            "slow",
+            "kernel cache",
+            f"{cache} cannot be written: kernels are compiled anew by each run",
+            "set TAPER_CACHE to a folder that can be: export TAPER_CACHE=/tmp/taper-$USER",
         )
     elif kind:
         yield "ok", "kernel cache", f"{cache} on {kind}", ""

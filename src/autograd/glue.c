@@ -102,19 +102,14 @@ tp_tensor *tpi_operand_tensor_owned(tp_operand a) {
 }
 
 /* A size that is not positive is an error, and nothing is copied. */
-__attribute__((noinline)) void tpi_copy_options(void *all, size_t size, const void *given, int64_t given_size) {
-    if (given_size <= 0) { /* how much of it there is to read nobody can know */
-        char function[80]; /* hundreds of functions take options: the name costs nothing this way */
-        const char *before = tpi_op_now;
-        if (!before) tpi_op_now = tpi_exported_around(__builtin_return_address(0), function, sizeof function);
-        tpi_fail(TP_ERR_VALUE,
-                 "argument 'options': expected a struct that begins with its size, got size %lld: write .size = sizeof "
-                 "of it",
-                 (long long)given_size);
-        tpi_op_now = before;
-        return;
-    }
+bool tpi_copy_options(void *all, size_t size, const void *given, int64_t given_size) {
+    if (given_size <= 0) /* how much of it there is to read nobody can know */
+        return tpi_refuse(TP_ERR_VALUE,
+                          "argument 'options': expected a struct that begins with its size, got size %lld: write .size "
+                          "= sizeof of it",
+                          (long long)given_size);
     memcpy(all, given, (size_t)given_size < size ? (size_t)given_size : size);
+    return true;
 }
 
 bool tpi_missing_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {

@@ -60,7 +60,7 @@ static inline tp_tensor *tpi_first(tp_tensors list) {
 }
 static inline bool tpi_same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
 /* Copies what the caller's options cover: a program built against an older version passes a smaller struct. */
-void tpi_copy_options(void *all, size_t size, const void *given, int64_t given_size);
+bool tpi_copy_options(void *all, size_t size, const void *given, int64_t given_size);
 
 /* False only where both are integers (or bools) and the divisor has a zero in it that an element would be divided by.
  */

@@ -5,6 +5,7 @@
  * tp_error_clear or the thread's end gives back; if there is no memory for it, or the error is about memory, it is cut
  * short instead. */
 #include "base/error.h"
+#include "base/handle.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -69,20 +70,34 @@ static void fail_as(const char *name, tp_code code, const char *format, va_list 
     if (pending.code != TP_OK) return;
     pending.code = code; /* first, so that running out of memory below is an echo and not a new error */
     char text[LONG_TEXT];
-    int prefix = name ? snprintf(text, sizeof text / 2, "%s: ", name) : 0;
+    int prefix = name ? snprintf(text, sizeof text / 2, "%.*s: ", tpi_spoken(name), name) : 0;
     if (prefix >= (int)sizeof text / 2) prefix = (int)sizeof text / 2 - 1;
     vsnprintf(text + prefix, sizeof text - (size_t)prefix, format, args);
+    const char *said = text + prefix;
+    const bool named = !strncmp(said, "tp_", 3) || !strncmp(said, text, (size_t)prefix);
+    if (prefix && named) memmove(text, said, strlen(said) + 1);
     size_t length = strlen(text);
     if (length >= SHORT_TEXT && code != TP_ERR_MEMORY) pending.long_text = long_block(text, length);
     if (!pending.long_text) cut_short(pending.short_text, SHORT_TEXT, text);
 }
 
 void *tpi_fail_in(const char *function, tp_code code, const char *format, ...) {
+    char called[80];
+    const char *name = speaker(function, format);
+    if (!name && pending.code == TP_OK && code != TP_ERR_MEMORY) name = tpi_called_function(called, sizeof called);
     va_list args;
     va_start(args, format);
-    fail_as(speaker(function, format), code, format, args);
+    fail_as(name, code, format, args);
     va_end(args);
     return NULL;
+}
+
+/* A message that is about no function. */
+TP_PRINTF(2, 3) static void leave(tp_code code, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fail_as(NULL, code, format, args);
+    va_end(args);
 }
 
 void tpi_error_add(const char *text) {
@@ -102,17 +117,17 @@ void tpi_error_add(const char *text) {
 }
 
 void *tp_left_by_break(const char *block, const char *file, int line) {
-    return tpi_fail(TP_ERR_RUNTIME,
-                    "%s { } in %s:%d was left by break, which ends this block and not the loop around it: stand "
-                    "%s_HERE; in the loop's braces, "
-                    "or leave the block with continue or goto",
-                    block, file, line, block);
+    leave(TP_ERR_RUNTIME,
+          "%s { } in %s:%d was left by break, which ends this block and not the loop around it: stand %s_HERE; in the "
+          "loop's braces, or leave the block with continue or goto",
+          block, file, line, block);
+    return NULL;
 }
 
 bool tp_error_leave(tp_code code, const char *message) {
     const bool known = code > TP_OK && code <= TP_ERR_LINALG;
     const char *text = message && *message ? message : "a callback failed without saying why";
-    tpi_fail(known ? code : TP_ERR_RUNTIME, "%s", text);
+    leave(known ? code : TP_ERR_RUNTIME, "%s", text);
     return false;
 }
 

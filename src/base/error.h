@@ -9,8 +9,9 @@
 #define TPI_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 
 /* Records an error unless one is pending, and returns NULL so that `return tpi_fail(...)` serves any pointer.
- * The message is put behind the name of the operator the user called (tpi_op_enter), when inside one. Outside of any, a
- * message that a public function leaves about its own argument or option begins with the function's name. */
+ * The message is put behind the name of the operator the user called (tpi_op_enter), when inside one. Outside of any it
+ * begins with the name of the public function: the one that leaves it, if it is about an argument or option of its own,
+ * or the one that the program called, where the stack tells (tpi_called_function). */
 #define tpi_fail(...) tpi_fail_in(__func__, __VA_ARGS__)
 void *tpi_fail_in(const char *function, tp_code code, const char *format, ...) TP_PRINTF(3, 4);
 /* The same for functions that return bool. */

@@ -193,23 +193,26 @@ static void find_caller(made *m) {
     memmove(m->frames, m->frames + caller, (size_t)m->nframes * sizeof *m->frames);
 }
 
-/* Programs call tp_ones, a macro over tp_ones_with. */
-static int shown(const char *function) {
+int tpi_spoken(const char *function) {
     size_t n = strlen(function);
-    return (int)(n > 5 && !strcmp(function + n - 5, "_with") ? n - 5 : n);
+    if (n > 5 && !strcmp(function + n - 5, "_with")) return (int)n - 5;
+    return (int)(n > 4 && !strcmp(function + n - 4, "_one") ? n - 4 : n);
 }
 
-const char *tpi_exported_around(const void *address, char *out, size_t n) {
-    const char *function = function_around(address);
-    if (function) snprintf(out, n, "%.*s", shown(function), function);
-    return function ? out : NULL;
+const char *tpi_called_function(char *out, size_t n) {
+    made here = {0};
+    here.nframes = CALLS(here.frames, FRAMES);
+    find_caller(&here);
+    if (!here.operator|| strncmp(here.operator, "tp_", 3)) return NULL;
+    snprintf(out, n, "%.*s", tpi_spoken(here.operator), here.operator);
+    return out;
 }
 
 static void describe(const made *m, int64_t count, char *to, size_t n) {
     enum { SHOWN = 4 };
     const char *function = m->operator? m->operator: "taper";
     size_t at = (size_t)snprintf(to, n, "%lld %s%s made by %.*s, called from", (long long)count, m->kind,
-                                 count == 1 ? "" : "s", shown(function), function);
+                                 count == 1 ? "" : "s", tpi_spoken(function), function);
     for (int i = 0; i < m->nframes && i < SHOWN && at + 2 < n; i++) {
         to[at++] = ' ';
         write_address(to + at, n - at, m->frames[i]);

@@ -23,8 +23,11 @@ void tpi_handle_mfree(void *handle);
 /* The end of one from elsewhere: true with TAPER_DEBUG=1, and then its memory must stay. */
 bool tpi_handle_kept(const void *handle);
 
-/* The exported function around a return address, "tp_sum" for tp_sum_with, or NULL: for messages that name a caller. */
-const char *tpi_exported_around(const void *address, char *out, size_t capacity);
+/* How much of a function's name programs write: tp_sum of tp_sum_with, tp_call of tp_call_one. */
+int tpi_spoken(const char *function);
+/* The public function that the program called, "tp_sum" for tp_sum_with; NULL where the stack does not tell: in a
+ * static library, and in threads of the library's own. */
+const char *tpi_called_function(char *out, size_t capacity);
 
 bool tpi_handle_given(const void *handle, uint32_t alive, const char *function, const char *argument, const char *what);
 /* As TPI_GIVEN, also false for a handle that was released. */

@@ -89,9 +89,11 @@ bool tp_training_save(const char *path, const tp_training *training) {
     TPI_STOP_ON_ERROR(false);
     if (!given(path, training, __func__)) return false;
     const tp_training t = taken(training);
+    const char *before = tpi_op_enter(__func__);
     tp_file *f = tp_new_file();
     bool fine = f && put_all(f, &t) && tp_save_file(f, path);
     tp_close_file(f);
+    tpi_op_leave(before);
     return fine;
 }
 
@@ -234,10 +236,10 @@ bool tp_training_load(const char *path, tp_training *training) {
     TPI_STOP_ON_ERROR(false);
     if (!given(path, training, __func__)) return false;
     tp_training t = taken(training);
+    const char *before = tpi_op_enter(__func__);
     tp_file *f = tp_open_file(path, NULL);
     const tp_saved *all = f ? tp_file_value(f) : NULL;
     loaded l = {.epoch = t.epoch, .step = t.step};
-    const char *before = tpi_op_enter(__func__);
     bool fine = all && read_all(all, &t, &l) && apply_loaded(all, &t, &l);
     tpi_op_leave(before);
     if (fine) {

@@ -12,8 +12,10 @@ static bool check_conv(tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints 
     static const char *const modes[] = {"zeros", "reflect", "replicate", "circular"};
     const tp_ints lists[] = {kernel, stride, padding, dilation, output_padding};
     static const char *const names[] = {"kernel_size", "stride", "padding", "dilation", "output_padding"};
+    /* Each list must have a number for each dim; the one that differs from others is wrong. */
+    const int64_t dims = stride.n == padding.n ? stride.n : kernel.n;
     for (int i = 0; i < 5; i++) {
-        if (!lists[i].v || lists[i].n != kernel.n || kernel.n > MOST_DIMS)
+        if (!lists[i].v || lists[i].n != dims || dims > MOST_DIMS)
             return tpi_refuse(TP_ERR_VALUE, "argument '%s': expected 1 number or one for each dim, got %lld", names[i],
                               (long long)lists[i].n);
     }

@@ -5,6 +5,7 @@
 #ifndef TPI_CHECK_ARGUMENTS_H
 #define TPI_CHECK_ARGUMENTS_H
 #include "tensor/tensor.h"
+#include <taper/random.h>
 
 static inline bool tpi_sound_tensor(const tp_tensor *t, const char *argument) {
     return !t || tpi_is_tensor(t, argument);
@@ -37,6 +38,9 @@ static inline bool tpi_sound_device(tp_device device, const char *argument) {
 static inline bool tpi_sound_dtype(tp_dtype dtype, bool optional, const char *argument) {
     return (dtype > TP_NO_DTYPE && dtype < TP_DTYPE_COUNT) || (optional && dtype == TP_NO_DTYPE) ||
            tpi_refuse_choice(dtype, argument, "a dtype");
+}
+static inline bool tpi_sound_generator(const tp_generator *g, const char *argument) {
+    return !__builtin_expect(tpi_debugging, 0) || !tpi_ended(g, tpi_op_now, argument, "a generator");
 }
 bool tpi_sound_text(const char *text, const char *argument);
 #endif

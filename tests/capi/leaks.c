@@ -46,6 +46,13 @@ static void states_and_saved_values(void) {
     tp_module_release(net);
 }
 
+#define EXPECT_NAMED(name, ...)                                                                 \
+    do {                                                                                        \
+        (void)(__VA_ARGS__);                                                                    \
+        expect_error("options without a size",                                                  \
+                     name ": argument 'options': expected a struct that begins with its size"); \
+    } while (0)
+
 /* The shared library knows who called. */
 static void options_without_a_size(void) {
     tp_tensor *x = tp_ones(TP_INTS(2));
@@ -53,6 +60,50 @@ static void options_without_a_size(void) {
     tp_release(tp_sum_with(x, &none));
     expect_error("options without a size", "tp_sum: argument 'options': expected a struct that begins with its size");
     tp_release(x);
+
+    tp_tensor *pixels = tp_zeros(TP_INTS(3, 2, 2), .dtype = TP_UINT8), *sound = tp_zeros(TP_INTS(1, 8));
+    const tp_decode_options decode = {.size = 0};
+    const tp_encode_options encode = {.size = 0};
+    const tp_wav_options wav = {.size = 0};
+    const tp_file_options file = {.size = 0};
+    const tp_profile_options profile = {.size = 0};
+    const tp_loader_options loader = {.size = 0};
+    const tp_scaler_options scaler = {.size = 0};
+    int64_t rate = 0;
+    EXPECT_NAMED("tp_open_file", tp_open_file("missing.pt", &file));
+    EXPECT_NAMED("tp_profile_start", tp_profile_start(&profile));
+    EXPECT_NAMED("decode_image", tp_decode_image_with(pixels, &decode));
+    EXPECT_NAMED("read_image", tp_read_image_with("missing.png", &decode));
+    EXPECT_NAMED("encode_png", tp_encode_png_with(pixels, &encode));
+    EXPECT_NAMED("write_image", tp_write_image_with("never.png", pixels, &encode));
+    EXPECT_NAMED("read_wav", tp_read_wav_with("missing.wav", &rate, &wav));
+    EXPECT_NAMED("encode_wav", tp_encode_wav_with(sound, 8000, &wav));
+    EXPECT_NAMED("write_wav", tp_write_wav_with("never.wav", sound, 8000, &wav));
+    EXPECT_NAMED("tp_loader_new", tp_loader_new_with(NULL, &loader));
+    EXPECT_NAMED("tp_scaler_new", tp_scaler_new_with(&scaler));
+    tp_release(pixels);
+    tp_release(sound);
+}
+
+/* Messages that functions inside of the library leave begin with the function that the program called. */
+static void messages_name_the_function(void) {
+    tp_module *net = tp_nn_linear(2, 2);
+    tp_state all = tp_module_parameters(net);
+    tp_optimiser *sgd = tp_sgd(tp_list(all.n, all.tensors));
+    tp_load("missing.pt", all.n, all.names, all.tensors);
+    expect_error("a file that is missing", "tp_load: could not open 'missing.pt'");
+    tp_optimiser_set_option(sgd, 0, "rate", 1);
+    expect_error("an option that is missing", "tp_optimiser_set_option: SGD has no option 'rate'");
+    tp_dataset_mnist("missing", "missing");
+    expect_error("data that is missing", "tp_dataset_mnist: missing: cannot be opened");
+    tp_call("no_such_operator", all.tensors[0]);
+    expect_error("an operator that is missing", "tp_call: no operator is called 'no_such_operator'");
+    tp_error_leave(TP_ERR_VALUE, "of the program's own");
+    expect(!strcmp(tp_error(), "of the program's own"), "an error of the program's own");
+    tp_error_clear();
+    tp_optimiser_free(sgd);
+    tp_state_free(all);
+    tp_module_release(net);
 }
 
 static void kinds(void) {
@@ -69,6 +120,9 @@ static void kinds(void) {
     tp_close_file(f);
     tp_release(rows);
     expect(tp_ok(), "ends of all kinds");
+    expect(!tp_randn(TP_INTS(2), .generator = g), "random numbers of a generator after its end");
+    expect_error("random numbers of a generator after its end",
+                 "randn: argument 'generator': expected a generator, got one that was released before");
     tp_loader_free(l);
     expect_error("a loader's second end", "tp_loader_free: argument 'loader': expected a loader, got one that was");
     expect(!tp_loader_next(l), "a loader after its end");
@@ -98,6 +152,7 @@ int main(int argc, char **argv) {
     kinds();
     states_and_saved_values();
     options_without_a_size();
+    messages_name_the_function();
     TP_SCOPE {
         tp_tensor *x = tp_set_requires_grad(tp_ones(TP_INTS(3)), true);
         tp_backward(tp_sum(tp_mul(x, x)));

@@ -269,6 +269,9 @@ def test_the_doctor_looks_at_file_systems(tmp_path):
     assert any("TAPER_CACHE=/tmp" in line for line in told)
     told = slow(_doctor.files, tmp_path, mounts, {"HOME": "/home/someone", "TAPER_CACHE": "/local/cache"})
     assert not any("kernel" in line for line in told)
+    in_a_file = {"HOME": "/", "TAPER_CACHE": "/a file/cache"}
+    told = slow(_doctor.files, tmp_path, {**mounts, "/a file": "no folder"}, in_a_file)
+    assert any("/a file/cache cannot be written" in line and "TAPER_CACHE=/tmp" in line for line in told)
 
 
 def test_the_doctor_looks_at_gpus(tmp_path):

@@ -64,3 +64,12 @@ def test_a_checker_accepts_the_examples(checker, tmp_path):
     for path in (ROOT / "examples" / "python").glob("*.py"):
         (tmp_path / path.name).write_text(as_taper(path.read_text()))
     check(checker, tmp_path)
+
+
+def test_a_checker_accepts_the_stubs(tmp_path):
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard"}')
+    files = [str(ROOT / "python" / "taper" / path) for path in stubs(ROOT / "python" / "taper")]
+    done = subprocess.run(
+        [sys.executable, "-m", *CHECKERS["pyright"], *files], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -72,12 +72,12 @@ static void write_options(text *t, const layer *l, const char *options, int n, c
         put(t, "struct %s {};\n", options);
         return;
     }
-    write_cpp_options(&body, "%s", n, args, l->texts);
+    write_cpp_options(&body, "%s", n, args, l->texts, NULL);
     char *family = family_of(l);
     if (family && last_family && !strcmp(family, last_family) && !strcmp(body.s, last.s))
         put(t, "using %s = %s;\n", options, last_options);
     else {
-        write_cpp_options(t, options, n, args, l->texts);
+        write_cpp_options(t, options, n, args, l->texts, NULL);
         last_options = copy_n(options, strlen(options));
     }
     last = body;

@@ -3,6 +3,7 @@
 #include "cpp.h"
 #include "layer.h"
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool is_none(const arg *a) {
@@ -62,7 +63,10 @@ const char *cpp_field_type(const arg *a) {
     case T_SCALAR_OPT: return "std::optional<Scalar>";
     case T_INT: return "int64_t";
     case T_INT_OPT: return "std::optional<int64_t>";
-    case T_INTS:
+    case T_INTS: { /* int[2] */
+        int dims = 0;
+        return a->type_text && sscanf(a->type_text, "int[%d]", &dims) == 1 ? format("SizesOf<%d>", dims) : "Sizes";
+    }
     case T_BOOLS: return "Sizes";
     case T_INTS_OPT: return "OptionalSizes";
     case T_FLOAT: return "double";
@@ -317,6 +321,27 @@ static void put_body(text *t, const face *x) {
     put(t, "}\n");
 }
 
+/* eye(3, kDouble), hann_window(4, options): LibTorch's creators take options behind each of the arguments that may be
+ * left out. */
+static void put_earlier_options(text *t, const face *x, const char *name) {
+    const op *o = x->o;
+    const int at = options_at(o);
+    bool required = x->drop_default; /* another overload takes the call without the first of them */
+    for (int given = 0; given < at; given++) {
+        if (o->args[given].fallback && required) {
+            required = false;
+            continue;
+        }
+        if (!o->args[given].fallback || o->args[given].type == T_GENERATOR) continue;
+        put(t, "inline %s %s(", cpp_result(o, FORM_PLAIN), name);
+        for (int i = 0; i < given; i++) put(t, "%s%s, ", parameter_type(&o->args[i]), o->args[i].name);
+        put(t, "const TensorOptions &options) {\n    return %s(", name);
+        for (int i = 0; i < at; i++)
+            if (o->args[i].type != T_GENERATOR) put(t, "%s, ", i < given ? o->args[i].name : cpp_default(&o->args[i]));
+        put(t, "options);\n}\n");
+    }
+}
+
 static void put_face(text *t, const op *o, form f, bool method, const char *name) {
     face x = {.o = o, .f = f, .method = method, .drop_default = required_clash(o, f, method)};
     for (int pass = 0; pass < 1 + (f != FORM_INPLACE && splits_generator(o)); pass++) {
@@ -329,6 +354,7 @@ static void put_face(text *t, const op *o, form f, bool method, const char *name
         put(t, ")%s", method ? " const" : "");
         put_body(t, &x);
     }
+    if (f == FORM_PLAIN && !method) put_earlier_options(t, &x, name);
 }
 
 /* The body of class Tensor: one method for each operator that has one. */
@@ -414,6 +440,47 @@ static void write_conversion(text *t, const char *name, const arg *only) {
     if (taken) put(t, "    %s(%s%s) : %s_(%s) {}\n", name, taken, only->name, only->name, only->name);
 }
 
+/* Is it the layer of that function? Its forward calls the function, or, where forward is C by hand, has its name. */
+static bool is_layer_of(const layer *l, const op *o) {
+    const layer *f = with_forward(l);
+    if (f->forward_c) return !strcmp(cpp_class_name(base_name(o)), l->name);
+    const expr *value = f->forward->value[f->forward->n - 1];
+    return value->kind == E_CALL && !strcmp(value->name, base_name(o));
+}
+
+/* The layer's option o.NAME_ as the function takes it, or NULL. */
+static char *as_function_takes(const arg *wanted, const arg *given) {
+    char *value = format("o.%s_", given->name);
+    if (wanted->type == T_INTS && given->type == T_INTS_OPT) return format("%s.value_or(Sizes())", value);
+    if (wanted->type == T_FLOAT && given->type == T_SCALAR) return format("%s.toDouble()", value);
+    bool number = wanted->type == T_SCALAR && (given->type == T_FLOAT || given->type == T_INT);
+    return number || !strcmp(cpp_field_type(wanted), cpp_field_type(given)) ? value : NULL;
+}
+
+/* In LibTorch a function's options are its layer's: cross_entropy takes CrossEntropyLossOptions. Where the layer says
+ * something else by the same name (BatchNorm's weight) there is no such constructor. */
+static void write_from_layer(text *t, const char *name, const layer *l, int n, const arg *const *args) {
+    const arg *given[24];
+    int ngiven = constructor_arguments(l, given), taken = 0;
+    text inits = {0};
+    for (int i = 0; i < n; i++) {
+        const arg *same = NULL;
+        for (int k = 0; k < ngiven; k++)
+            if (!strcmp(given[k]->name, args[i]->name)) same = given[k];
+        char *value = same ? as_function_takes(args[i], same) : NULL;
+        if (value)
+            put(&inits, "%s%s_(%s)", taken++ ? ", " : " : ", args[i]->name, value);
+        else if (same || !args[i]->fallback)
+            return;
+    }
+    /* A template takes these options alone, and not what would become them. */
+    if (taken)
+        put(t,
+            "    template <class O, std::enable_if_t<std::is_same_v<O, nn::%sOptions>, int> = 0>\n    %s(const O &o)%s "
+            "{}\n",
+            l->name, name, inits.s);
+}
+
 /* TransformerOptions(d_model, nhead, ...): the first n arguments are whole numbers with defaults. */
 static bool leads_with_ints(int n, const arg *const *args) {
     bool ints = true;
@@ -421,7 +488,8 @@ static bool leads_with_ints(int n, const arg *const *args) {
     return ints;
 }
 
-void write_cpp_options(text *t, const char *name, int n, const arg *const *args, const char *texts) {
+void write_cpp_options(text *t, const char *name, int n, const arg *const *args, const char *texts,
+                       const op *function) {
     put(t, "struct %s {\n", name);
     text parameters = {0}, inits = {0};
     put(&parameters, "%s", "");
@@ -438,9 +506,11 @@ void write_cpp_options(text *t, const char *name, int n, const arg *const *args,
     }
     put(t, "    %s(%s)%s {}\n", name, parameters.s, inits.s);
     if (required < 2) write_conversion(t, name, only);
+    for (int i = 0; function && i < nlayers; i++)
+        if (in_c(layers[i]) && is_layer_of(layers[i], function)) write_from_layer(t, name, layers[i], n, args);
     /* LayerNormOptions({8}): without this the braces might as well hold other options. */
     for (int i = 0; i < n; i++)
-        if (required == 1 && !args[i]->fallback && !strcmp(cpp_field_type(args[i]), "Sizes"))
+        if (required == 1 && !args[i]->fallback && args[i]->type == T_INTS)
             put(t, "    %s(std::initializer_list<int64_t> %s) : %s_(%s) {}\n", name, args[i]->name, args[i]->name,
                 args[i]->name);
     for (int i = 0; i < n; i++) {
@@ -460,6 +530,19 @@ void write_cpp_options(text *t, const char *name, int n, const arg *const *args,
         put(t, ";\n");
     }
     put(t, "};\n");
+}
+
+/* conv2d.padding takes "same" where conv2d takes numbers: the argument that the overload is called by, or NULL. */
+static const char *text_instead(const op *o) {
+    size_t n = strlen(o->name);
+    for (int i = 0; i < nops; i++) {
+        const char *name = ops[i]->name;
+        if (strncmp(name, o->name, n) || name[n] != '.') continue;
+        int here = find_arg(o, name + n + 1), there = find_arg(ops[i], name + n + 1);
+        if (here >= 0 && there >= 0 && o->args[here].type == T_INTS && ops[i]->args[there].type == T_STR)
+            return o->args[here].name;
+    }
+    return NULL;
 }
 
 /* nn::functional: tensors by position, everything else in a struct of options. */
@@ -485,17 +568,28 @@ static void write_functional(text *t, const op *o) {
         for (int i = no; i > 0 && all_default && !no; i--) others[i] = others[i - 1];
         others[no++] = &inplace;
     }
-    if (no) write_cpp_options(t, options, no, others, NULL);
+    arg pad_to = {.name = "pad_to",
+                  .type = T_STR_OPT,
+                  .fallback = parse_expr("None", o->at),
+                  .fallback_text = "None",
+                  .type_text = "str?"};
+    const char *texted = text_instead(o);
+    if (texted) others[no++] = &pad_to;
+    if (no) write_cpp_options(t, options, no, others, texted ? format(" %s ", texted) : NULL, o);
     put(t, "inline %s %s(", cpp_result(o, FORM_PLAIN), name);
     for (int i = 0; i < nt; i++) put(t, "%s%s%s", i ? ", " : "", parameter_type(tensors[i]), tensors[i]->name);
     if (no) put(t, "%sconst %s &options%s", nt ? ", " : "", options, all_default ? " = {}" : "");
     put(t, ") {\n");
-    text call = {0};
+    text call = {0}, with_text = {0};
     for (int i = 0; i < o->nargs; i++) {
         bool positional = false;
         for (int k = 0; k < nt; k++) positional = positional || tensors[k] == &o->args[i];
-        put(&call, "%s%s%s%s", i ? ", " : "", positional ? "" : "options.", o->args[i].name, positional ? "" : "_");
+        char *value = format("%s%s%s", positional ? "" : "options.", o->args[i].name, positional ? "" : "_");
+        put(&call, "%s%s", i ? ", " : "", value);
+        bool is_text = texted && !strcmp(o->args[i].name, texted);
+        put(&with_text, "%s%s", i ? ", " : "", is_text ? "options.pad_to_" : value);
     }
+    if (texted) put(t, "    if (options.pad_to_.given()) return taper::%s(%s);\n", name, with_text.s);
     if (o->inplace && find_arg(o, "inplace") < 0)
         put(t, "    if (options.inplace_) return taper::%s_(%s);\n", name, call.s);
     if (options_at(o) >= 0) put(t, "    (void)options;\n");

@@ -36,6 +36,9 @@ static char *field_default(const option *p) {
     return t.s;
 }
 
+/* Scalars of the state are numbers of the C library; LibTorch counts steps in whole ones. */
+static const char *scalar_type(const char *name) { return strcmp(name, "step") ? "double" : "int64_t"; }
+
 static void write_value(text *t, const option *p) {
     const char *field = p->name;
     if (p->kind == O_STRING) {
@@ -83,6 +86,27 @@ static void write_inherit(text *t, const optimiser *o) {
     put(t, "    }\n");
 }
 
+/* What the optimiser keeps of a parameter: AdamParamState. Its tensors are the optimiser's own. */
+static void write_state(text *t, const optimiser *o) {
+    put(t,
+        "\nclass %sParamState : public OptimizerParamState {\n  public:\n    explicit %sParamState(const Read &read)",
+        o->name, o->name);
+    for (int i = 0; i < o->nslots; i++)
+        put(t, "%s%s_(read(\"%s\"))", i ? ", " : "\n        : ", o->slots[i].name, o->slots[i].name);
+    put(t, " {}\n");
+    for (int i = 0; i < o->nslots; i++) {
+        const char *name = o->slots[i].name;
+        if (strcmp(o->slots[i].shape, "scalar"))
+            put(t, "    const Tensor &%s() const { return %s_; }\n", name, name);
+        else
+            put(t, "    %s %s() const { return detail::number_or_zero<%s>(%s_); }\n", scalar_type(name), name,
+                scalar_type(name), name);
+    }
+    put(t, "\n  private:\n");
+    for (int i = 0; i < o->nslots; i++) put(t, "    Tensor %s_;\n", o->slots[i].name);
+    put(t, "};");
+}
+
 static void write_one(text *t, const optimiser *o) {
     bool has_lr = false;
     for (int i = 0; i < o->noptions; i++) has_lr = has_lr || !strcmp(o->options[i].name, "lr");
@@ -120,13 +144,22 @@ static void write_one(text *t, const optimiser *o) {
         const option *p = &o->options[i];
         if (p->count && !p->fixed) put(t, "    %s %s_ = %s;\n", field_type(p), p->name, field_default(p));
     }
-    put(t, "};\nclass %s : public Optimizer {\n  public:\n", o->name);
+    put(t, "};");
+    if (o->nslots) write_state(t, o);
+    put(t, "\nclass %s : public Optimizer {\n  public:\n", o->name);
     put(t,
         "    explicit %s(const std::vector<OptimizerParamGroup> &groups, const %sOptions &defaults = %sOptions())\n"
         "        : Optimizer(\"%s\", groups, defaults) {}\n"
         "    explicit %s(std::vector<Tensor> params, const %sOptions &defaults = %sOptions())\n"
-        "        : Optimizer(\"%s\", {OptimizerParamGroup(std::move(params))}, defaults) {}\n};\n",
+        "        : Optimizer(\"%s\", {OptimizerParamGroup(std::move(params))}, defaults) {}\n",
         o->name, o->name, o->name, o->name, o->name, o->name, o->name, o->name);
+    if (o->nslots)
+        put(t,
+            "\n  protected:\n    std::unique_ptr<OptimizerParamState> read_state(const OptimizerParamState::Read "
+            "&read) "
+            "const override {\n        return std::make_unique<%sParamState>(read);\n    }\n",
+            o->name);
+    put(t, "};\n");
 }
 
 text write_cpp_optimisers(void) {

@@ -307,6 +307,7 @@ static char *soundness(type y, bool optional, const char *c, const char *name) {
     case T_DTYPE: return format("tpi_sound_dtype(%s, %s, \"%s\")", c, optional ? "true" : "false", name);
     case T_LAYOUT: return format("tpi_sound_choice(%s, TP_CHANNELS_LAST_3D + 1, \"%s\", \"a layout\")", c, name);
     case T_DEVICE: return format("tpi_sound_device(%s, \"%s\")", c, name);
+    case T_GENERATOR: return format("tpi_sound_generator(%s, \"%s\")", c, name);
     default: return NULL;
     }
 }

@@ -249,8 +249,25 @@ class Sizes {
     std::vector<int64_t>::const_iterator begin() const { return v_.begin(); }
     std::vector<int64_t>::const_iterator end() const { return v_.end(); }
 
-  private:
+  protected:
     std::vector<int64_t> v_;
+};
+/* Sizes of D dims: one number stands for each of them. They are shown as LibTorch shows them. */
+template <size_t D> class SizesOf : public Sizes {
+  public:
+    SizesOf() = default;
+    template <class T, class = std::enable_if_t<std::is_integral_v<T>>>
+    SizesOf(T one) : Sizes(std::vector<int64_t>(D, static_cast<int64_t>(one))) {}
+    SizesOf(std::initializer_list<int64_t> v) : SizesOf(Sizes(v)) {}
+    SizesOf(std::vector<int64_t> v) : SizesOf(Sizes(std::move(v))) {}
+    SizesOf(IntArrayRef v) : SizesOf(Sizes(v)) {}
+    template <size_t N> SizesOf(const std::array<int64_t, N> &v) : SizesOf(Sizes(v)) {}
+    SizesOf(const Sizes &sizes) : Sizes(sizes) {
+        if (size() == 1) v_.assign(D, v_[0]);
+    }
+    friend std::ostream &operator<<(std::ostream &out, const SizesOf &sizes) {
+        return D == 1 && sizes.size() == 1 ? out << sizes[0] : out << IntArrayRef(sizes);
+    }
 };
 
 /* Sizes that may be missing: braces, numbers and vectors are taken as Sizes takes them. */

@@ -267,8 +267,8 @@ template <> class Stack<TensorExample> : public BatchTransform<std::vector<Tenso
         return stack(data);
     }
 };
-template <class E = Example<>> using Collation = BatchTransform<std::vector<E>, E>;
-template <class E = Example<>> using Collate = BatchLambda<std::vector<E>, E>;
+template <class E = Example<>, class Batch = std::vector<E>> using Collation = BatchTransform<Batch, E>;
+template <class E = Example<>, class Batch = std::vector<E>> using Collate = BatchLambda<Batch, E>;
 } // namespace transforms
 
 namespace samplers {
@@ -410,6 +410,16 @@ struct DataLoaderOptions {
     TAPER_OPTION_(DataLoaderOptions, bool, drop_last, false)
 };
 
+/* What a loader has made of its options. */
+struct FullDataLoaderOptions {
+    explicit FullDataLoaderOptions(const DataLoaderOptions &o)
+        : batch_size(o.batch_size()), workers(o.workers()), max_jobs(o.max_jobs().value_or(2 * workers)),
+          timeout(o.timeout()), enforce_ordering(o.enforce_ordering()), drop_last(o.drop_last()) {}
+    size_t batch_size, workers, max_jobs;
+    std::optional<std::chrono::milliseconds> timeout;
+    bool enforce_ordering, drop_last;
+};
+
 /* What loaders have in common: the loop over batches, and the threads that make them ahead. */
 template <class Source, class Batch, class Request> class DataLoaderBase {
   public:
@@ -445,7 +455,7 @@ template <class Source, class Batch, class Request> class DataLoaderBase {
         join();
         reset();
         job_ = 0;
-        for (size_t i = 0; i < options_.workers(); i++) start_one();
+        for (size_t i = 0; i < options_.workers; i++) start_one();
         return Iterator(this);
     }
     Iterator end() { return Iterator(nullptr); }
@@ -453,18 +463,18 @@ template <class Source, class Batch, class Request> class DataLoaderBase {
         for (auto &w : waiting_) w.wait();
         waiting_.clear();
     }
-    const DataLoaderOptions &options() const { return options_; }
+    const FullDataLoaderOptions &options() const { return options_; }
 
   protected:
     virtual void reset() = 0;
     virtual std::optional<Request> request() = 0;
     std::vector<Source> datasets_;
-    DataLoaderOptions options_;
+    FullDataLoaderOptions options_;
 
   private:
     static std::optional<Batch> load(Source &source, const Request &request) { return source.get_batch(request); }
     std::optional<Batch> next() {
-        if (!options_.workers()) {
+        if (!options_.workers) {
             const std::optional<Request> wanted = request();
             return wanted ? load(datasets_[0], *wanted) : std::nullopt;
         }
@@ -503,8 +513,8 @@ class StatelessDataLoader
   private:
     void reset() override { sampler_.reset(); }
     std::optional<Request> request() override {
-        std::optional<Request> wanted = sampler_.next(this->options_.batch_size());
-        if (wanted && this->options_.drop_last() && wanted->size() < this->options_.batch_size()) return std::nullopt;
+        std::optional<Request> wanted = sampler_.next(this->options_.batch_size);
+        if (wanted && this->options_.drop_last && wanted->size() < this->options_.batch_size) return std::nullopt;
         return wanted;
     }
     Sampler sampler_;
@@ -518,7 +528,7 @@ class StatefulDataLoader : public DataLoaderBase<Source, typename Source::BatchT
 
   private:
     void reset() override { this->datasets_[0].reset(); }
-    std::optional<size_t> request() override { return this->options_.batch_size(); }
+    std::optional<size_t> request() override { return this->options_.batch_size; }
 };
 template <class Source, class Sampler>
 inline std::unique_ptr<StatelessDataLoader<Source, Sampler>> make_data_loader(Source dataset, Sampler sampler,

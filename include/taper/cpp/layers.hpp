@@ -67,6 +67,10 @@ template <class Options> inline void print_recurrent(std::ostream &out, const ch
     out << ", batch_first=" << o.batch_first() << ", dropout=" << o.dropout();
     out << ", bidirectional=" << o.bidirectional();
 }
+/* h (0) or c (1) of an LSTM, none where they are missing. */
+template <size_t i> inline tp_value state_of(const std::optional<std::tuple<Tensor, Tensor>> &hx) {
+    return hx && std::get<i>(*hx).defined() ? detail::box(std::get<i>(*hx)) : tp_value_none();
+}
 } // namespace detail_
 class LSTMImpl : public LSTMImplBase {
   public:
@@ -78,10 +82,7 @@ class LSTMImpl : public LSTMImplBase {
     }
     std::tuple<Tensor, std::tuple<Tensor, Tensor>>
     forward(const Tensor &input, std::optional<std::tuple<Tensor, Tensor>> hx = std::nullopt) {
-        tp_tensor *state[2] = {};
-        if (hx) state[0] = std::get<0>(*hx).get(), state[1] = std::get<1>(*hx).get();
-        const tp_value given = hx && state[0] ? tp_value_tensors(tp_list(2, state)) : tp_value_none();
-        std::vector<Tensor> r = run_many({detail::box(input), given}, 3);
+        std::vector<Tensor> r = run_many({detail::box(input), detail_::state_of<0>(hx), detail_::state_of<1>(hx)}, 3);
         return {r[0], {r[1], r[2]}};
     }
     std::tuple<utils::rnn::PackedSequence, std::tuple<Tensor, Tensor>>
@@ -132,10 +133,7 @@ class LSTMCellImpl : public LSTMCellImplBase {
     Module *make_like() const override { return new LSTMCellImpl(options); }
     std::tuple<Tensor, Tensor> forward(const Tensor &input,
                                        std::optional<std::tuple<Tensor, Tensor>> hx = std::nullopt) {
-        tp_tensor *state[2] = {};
-        if (hx) state[0] = std::get<0>(*hx).get(), state[1] = std::get<1>(*hx).get();
-        const tp_value given = hx && state[0] ? tp_value_tensors(tp_list(2, state)) : tp_value_none();
-        std::vector<Tensor> r = run_many({detail::box(input), given}, 2);
+        std::vector<Tensor> r = run_many({detail::box(input), detail_::state_of<0>(hx), detail_::state_of<1>(hx)}, 2);
         return {r[0], r[1]};
     }
 };

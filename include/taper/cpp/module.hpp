@@ -44,16 +44,16 @@ class Module : public std::enable_shared_from_this<Module> {
 
     // ---- What it holds ----
     Tensor &register_parameter(std::string name, Tensor tensor, bool requires_grad = true) {
-        check_name(name, "parameter");
+        check_name(name, "Parameter");
         if (tensor.defined()) tensor.set_requires_grad(requires_grad);
         return parameters_.insert(std::move(name), std::move(tensor));
     }
     Tensor &register_buffer(std::string name, Tensor tensor) {
-        check_name(name, "buffer");
+        check_name(name, "Buffer");
         return buffers_.insert(std::move(name), std::move(tensor));
     }
     template <class M> std::shared_ptr<M> register_module(std::string name, std::shared_ptr<M> module) {
-        check_name(name, "submodule");
+        check_name(name, "Submodule");
         children_.insert(std::move(name), module);
         return module;
     }
@@ -70,12 +70,12 @@ class Module : public std::enable_shared_from_this<Module> {
     void unregister_module(const std::string &name) { children_.erase(name); }
 
     OrderedDict<std::string, Tensor> named_parameters(bool recurse = true) const {
-        OrderedDict<std::string, Tensor> result("Parameter");
+        OrderedDict<std::string, Tensor> result;
         collect(&Module::parameters_, "", recurse, result);
         return result;
     }
     OrderedDict<std::string, Tensor> named_buffers(bool recurse = true) const {
-        OrderedDict<std::string, Tensor> result("Buffer");
+        OrderedDict<std::string, Tensor> result;
         collect(&Module::buffers_, "", recurse, result);
         return result;
     }
@@ -177,9 +177,9 @@ class Module : public std::enable_shared_from_this<Module> {
 
   private:
     void check_name(const std::string &name, const char *what) const {
-        if (name.empty()) detail::raise(TP_ERR_RUNTIME, detail::text("A ", what, " name must not be empty"));
+        if (name.empty()) detail::raise(TP_ERR_RUNTIME, detail::text(what, " name must not be empty"));
         if (name.find('.') != std::string::npos)
-            detail::raise(TP_ERR_RUNTIME, detail::text("A ", what, " name must not contain a dot (got '", name, "')"));
+            detail::raise(TP_ERR_RUNTIME, detail::text(what, " name must not contain a dot (got '", name, "')"));
     }
     void collect(OrderedDict<std::string, Tensor> Module::*which, const std::string &prefix, bool recurse,
                  OrderedDict<std::string, Tensor> &into) const {

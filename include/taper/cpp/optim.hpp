@@ -4,12 +4,15 @@
 #include <taper/cpp/module.hpp>
 #include <taper/schedule.h>
 
+#include <unordered_map>
+
 namespace taper {
 namespace detail {
 inline std::vector<double> optimiser_defaults(const char *kind) {
     const tp_optimiser_kind *k = tp_optimiser_kind_named(kind);
     return std::vector<double>(k->defaults, k->defaults + k->nvalues);
 }
+template <class T> inline T number_or_zero(const Tensor &t) { return t.defined() ? t.item<T>() : T(0); }
 } // namespace detail
 
 namespace optim {
@@ -50,6 +53,14 @@ class OptimizerParamGroup {
   private:
     std::vector<Tensor> params_;
     std::unique_ptr<OptimizerOptions> options_;
+};
+
+/* What an optimiser keeps of one parameter, as it is when Optimizer::state() is called. Its tensors are the
+ * optimiser's: what is written into them counts in the next step. */
+class OptimizerParamState {
+  public:
+    using Read = std::function<Tensor(const char *name)>; /* undefined while there is none */
+    virtual ~OptimizerParamState() = default;
 };
 
 class Optimizer {
@@ -105,6 +116,22 @@ class Optimizer {
     const std::vector<OptimizerParamGroup> &param_groups() const { return groups_; }
     OptimizerOptions &defaults() { return *defaults_; }
     const OptimizerOptions &defaults() const { return *defaults_; }
+    using State = std::unordered_map<void *, std::unique_ptr<OptimizerParamState>>;
+    /* By parameter (unsafeGetTensorImpl()). A parameter of which nothing is kept yet is not in it. */
+    const State &state() const {
+        state_.clear();
+        const std::vector<Tensor> all = parameters();
+        for (size_t p = 0; p < all.size(); p++) {
+            bool any = false;
+            std::unique_ptr<OptimizerParamState> kept = read_state([&](const char *name) {
+                tp_tensor *t = tp_optimiser_state(c_.get(), static_cast<int64_t>(p), name);
+                any = any || t;
+                return Tensor::borrow(t);
+            });
+            if (any) state_[all[p].get()] = std::move(kept);
+        }
+        return state_;
+    }
     std::vector<Tensor> parameters() const {
         std::vector<Tensor> all;
         for (const OptimizerParamGroup &g : groups_) all.insert(all.end(), g.params().begin(), g.params().end());
@@ -135,6 +162,9 @@ class Optimizer {
     void save(serialize::OutputArchive &archive) const;
     void load(serialize::InputArchive &archive);
 
+  protected:
+    virtual std::unique_ptr<OptimizerParamState> read_state(const OptimizerParamState::Read &) const { return nullptr; }
+
   private:
     Tensor step_with(const LossClosure &closure) {
         struct Call {
@@ -161,6 +191,7 @@ class Optimizer {
     std::vector<OptimizerParamGroup> groups_;
     std::vector<std::vector<double>> sent_;
     std::shared_ptr<tp_optimiser> c_;
+    mutable State state_;
 };
 
 // ---- Schedules ----

@@ -153,7 +153,18 @@ inline void Tensor::print() const { /* what it is, for those who look for a faul
     else
         std::cerr << "[UndefinedTensor]" << '\n';
 }
+namespace detail {
+/* Items with spaces between, at most a hundred: how LibTorch shows containers. */
+template <class C> inline std::ostream &put_items(std::ostream &out, const C &items) {
+    int shown = 0;
+    for (const auto &item : items) {
+        if (shown == 100) return out << " ...";
+        out << (shown++ ? " " : "") << item;
+    }
+    return out;
+}
+} // namespace detail
 template <class T> inline std::ostream &operator<<(std::ostream &out, const std::vector<T> &list) {
-    return out << ArrayRef<T>(list);
+    return detail::put_items(out, list);
 }
 } // namespace taper

@@ -5,6 +5,7 @@
 #include <taper/cpp/optim.hpp>
 #include <taper/cpp/pickle.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -124,6 +125,20 @@ class InputArchive {
         archive.device_ = device_;
         archive.prefix_ = prefix_ + key + ".";
     }
+    /* The names at this level: of tensors, values and archives inside. */
+    std::vector<std::string> keys() const {
+        std::vector<std::string> all;
+        const auto note = [&](const std::string &name) {
+            if (name.compare(0, prefix_.size(), prefix_) != 0) return;
+            const std::string key = name.substr(prefix_.size(), name.find('.', prefix_.size()) - prefix_.size());
+            if (std::find(all.begin(), all.end(), key) == all.end()) all.push_back(key);
+        };
+        if (memory_)
+            for (const auto &item : *memory_) note(item.first);
+        else
+            each_name(tp_file_value(file_.get()), "", note);
+        return all;
+    }
     bool try_read(const std::string &key, InputArchive &archive) {
         read(key, archive);
         return true;
@@ -161,6 +176,17 @@ class InputArchive {
             at = tp_saved_get(at, part.c_str());
             if (dot == std::string::npos) return at;
             path = path.substr(dot + 1);
+        }
+    }
+    /* The names of all values, those inside of dicts and objects with their way. */
+    static void each_name(const tp_saved *at, const std::string &way,
+                          const std::function<void(const std::string &)> &f) {
+        if (tp_saved_kind_of(at) == TP_SAVED_OBJECT) at = tp_saved_part_of(at, TP_PART_STATE);
+        for (int64_t i = 0; tp_saved_kind_of(at) == TP_SAVED_DICT && i < tp_saved_count(at); i++) {
+            const tp_saved *key = tp_saved_key_at(at, i);
+            if (tp_saved_kind_of(key) != TP_SAVED_TEXT) continue;
+            f(way + tp_saved_text(key));
+            each_name(tp_saved_at(at, i), way + tp_saved_text(key) + ".", f);
         }
     }
     const IValue *find_in_memory(const std::string &key) const {

@@ -54,6 +54,8 @@ inline Scalar plain(tp_scalar v) {
     return v;
 }
 template <class T, size_t N> class Accessor;
+/* In var(x, 0) the number is a dim; in var(x, false) it is not. */
+template <class I> using when_dim = std::enable_if_t<std::is_integral_v<I> && !std::is_same_v<I, bool>>;
 } // namespace detail
 
 namespace indexing {
@@ -234,6 +236,12 @@ class Tensor {
     inline DeprecatedTypeProperties type() const;
     Tensor pin_memory() const { return *this; }
     bool is_pinned() const { return false; }
+    template <class I, class = detail::when_dim<I>> Tensor var(I dim) const {
+        return var(IntArrayRef(static_cast<int64_t>(dim)));
+    }
+    template <class I, class = detail::when_dim<I>> Tensor std(I dim) const {
+        return std(IntArrayRef(static_cast<int64_t>(dim)));
+    }
     Tensor sum(ScalarType dtype) const { return sum(std::nullopt, false, dtype); }
     Tensor mean(ScalarType dtype) const { return mean(std::nullopt, false, dtype); }
     Tensor &set_data(const Tensor &other) const {
@@ -512,14 +520,39 @@ inline Tensor operator>>(const Tensor &a, const Operand &b) { return bitwise_rig
 inline Tensor Tensor::slice(int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) const {
     return taper::slice(*this, dim, start, end, step);
 }
+#define TAPER_OF_DIM_(function)                                                             \
+    template <class I, class = detail::when_dim<I>> auto function(const Tensor &t, I dim) { \
+        return function(t, IntArrayRef(static_cast<int64_t>(dim)));                         \
+    }
+TAPER_OF_DIM_(var)
+TAPER_OF_DIM_(std)
+TAPER_OF_DIM_(var_mean)
+TAPER_OF_DIM_(std_mean)
+#undef TAPER_OF_DIM_
 inline Tensor detach(const Tensor &t) { return t.detach(); }
 inline Tensor sum(const Tensor &t, ScalarType dtype) { return t.sum(dtype); }
 inline Tensor mean(const Tensor &t, ScalarType dtype) { return t.mean(dtype); }
 inline int64_t numel(const Tensor &t) { return t.numel(); }
 inline bool is_floating_point(const Tensor &t) { return t.is_floating_point(); }
 inline bool is_complex(const Tensor &t) { return t.is_complex(); }
+/* The dtype of arithmetic on the two: numbers, and tensors without dims, are weak. */
 inline ScalarType result_type(const Tensor &a, const Tensor &b) {
-    return promoteTypes(a.scalar_type(), b.scalar_type());
+    const auto small = [](const Tensor &t) {
+        return empty(std::vector<int64_t>(t.dim() ? 1 : 0, 0), t.options().device(kCPU));
+    };
+    return where(zeros({}, kBool), small(a), small(b)).scalar_type();
+}
+inline ScalarType result_type(const Tensor &a, const Scalar &b) {
+    const std::vector<int64_t> sizes(a.dim() ? 1 : 0, 0);
+    return where(zeros({}, kBool), empty(sizes, a.options().device(kCPU)), b).scalar_type();
+}
+inline ScalarType result_type(const Scalar &a, const Tensor &b) { return result_type(b, a); }
+inline ScalarType result_type(const Scalar &a, const Scalar &b) { return where(zeros({}, kBool), a, b).scalar_type(); }
+/* stft as it was before `center`, which LibTorch still has: its numbers begin at each hop. */
+inline Tensor stft(const Tensor &self, int64_t n_fft, std::optional<int64_t> hop_length,
+                   std::optional<int64_t> win_length, const OptionalTensor &window, bool normalized,
+                   std::optional<bool> onesided, std::optional<bool> return_complex = std::nullopt) {
+    return stft(self, n_fft, hop_length, win_length, window, false, "reflect", normalized, onesided, return_complex);
 }
 /* nll_loss in ATen's order: the reduction before the index that is passed over. */
 inline Tensor nll_loss(const Tensor &self, const Tensor &target, const OptionalTensor &weight,

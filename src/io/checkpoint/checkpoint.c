@@ -64,7 +64,11 @@ static bool open_any(tp_file *f, const char *path) {
     return f->mapping != NULL;
 }
 
-tp_file *tp_open_file(const char *path, const tp_file_options *options) { return tpi_open_script(path, options, NULL); }
+tp_file *tp_open_file(const char *path, const tp_file_options *options) {
+    tp_file_options known = {0};
+    if (options && !tpi_copy_options(&known, sizeof known, options, options->size)) return NULL;
+    return tpi_open_script(path, &known, NULL);
+}
 
 tp_file *tpi_open_script(const char *path, const tp_file_options *options, const char *pickle) {
     tp_file *f = tpi_new0(sizeof *f);
@@ -72,9 +76,8 @@ tp_file *tpi_open_script(const char *path, const tp_file_options *options, const
     f->script = pickle;
     tpi_handle_made(f, "file");
     f->source.fd = f->zip.source.fd = -1;
-    if (options) tpi_copy_options(&f->options, sizeof f->options, options, options->size);
-    const bool sound = !options || f->options.size > 0;
-    bool opened = sound && open_any(f, path);
+    if (options) f->options = *options;
+    bool opened = open_any(f, path);
     if (opened && (!pickle || f->format == TP_FILE_PT)) return f;
     if (opened) tpi_fail(TP_ERR_VALUE, "'%s' is no TorchScript program", tpi_file_path(f));
     tp_close_file(f);

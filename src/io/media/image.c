@@ -1,6 +1,7 @@
 /* Images: the public functions, and what PNG and JPEG share. Decoders give interleaved pixels; here they become planes,
  * turned as a camera asked. Nothing of this knows a format. */
 #include "io/media/image.h"
+#include "autograd/glue.h"
 #include "io/file.h"
 #include <stdio.h>
 #include <string.h>
@@ -116,20 +117,14 @@ int tpi_exif_orientation(const uint8_t *exif, size_t n) {
 
 /* ---- Options ---- */
 
-static size_t known_bytes(int64_t given, size_t ours) {
-    return given > 0 && (size_t)given < ours ? (size_t)given : ours;
+static bool decode_options(const tp_decode_options *given, tp_decode_options *o) {
+    *o = (tp_decode_options){.size = sizeof *o};
+    return !given || tpi_copy_options(o, sizeof *o, given, given->size);
 }
 
-tp_decode_options tpi_decode_options(const tp_decode_options *given) {
-    tp_decode_options o = {.size = sizeof o};
-    if (given) memcpy(&o, given, known_bytes(given->size, sizeof o));
-    return o;
-}
-
-tp_encode_options tpi_encode_options(const tp_encode_options *given) {
-    tp_encode_options o = {.size = sizeof o, .level = 6, .quality = 75};
-    if (given) memcpy(&o, given, known_bytes(given->size, sizeof o));
-    return o;
+static bool encode_options(const tp_encode_options *given, tp_encode_options *o) {
+    *o = (tp_encode_options){.size = sizeof *o, .level = 6, .quality = 75};
+    return !given || tpi_copy_options(o, sizeof *o, given, given->size);
 }
 
 bool tpi_check_image_mode(int64_t mode) {
@@ -161,8 +156,8 @@ static tp_tensor *decode_any(const tp_tensor *bytes, const tp_decode_options *op
 static tp_tensor *decoded(const char *name, tp_tensor *(*decode)(const tp_tensor *, const tp_decode_options *),
                           const tp_tensor *bytes, const tp_decode_options *options) {
     const char *before = tpi_op_enter(name);
-    tp_decode_options o = tpi_decode_options(options);
-    tp_tensor *image = tpi_check_image_mode(o.mode) ? decode(bytes, &o) : NULL;
+    tp_decode_options o;
+    tp_tensor *image = decode_options(options, &o) && tpi_check_image_mode(o.mode) ? decode(bytes, &o) : NULL;
     tpi_op_leave(before);
     return tpi_to_scope(image);
 }
@@ -182,8 +177,8 @@ tp_tensor *tp_decode_jpeg_with(const tp_tensor *bytes, const tp_decode_options *
 
 tp_tensor *tp_read_image_with(const char *path, const tp_decode_options *options) {
     const char *before = tpi_op_enter("read_image");
-    tp_tensor *bytes = tpi_read_file(path);
-    tp_decode_options o = tpi_decode_options(options);
+    tp_decode_options o;
+    tp_tensor *bytes = decode_options(options, &o) ? tpi_read_file(path) : NULL;
     tp_tensor *image = bytes && tpi_check_image_mode(o.mode) ? decode_any(bytes, &o) : NULL;
     tp_release(bytes);
     tpi_op_leave(before);
@@ -193,8 +188,8 @@ tp_tensor *tp_read_image_with(const char *path, const tp_decode_options *options
 static tp_tensor *encoded(const char *name, tp_tensor *(*encode)(const tp_tensor *, const tp_encode_options *),
                           const tp_tensor *image, const tp_encode_options *options) {
     const char *before = tpi_op_enter(name);
-    tp_encode_options o = tpi_encode_options(options);
-    tp_tensor *bytes = encode(image, &o);
+    tp_encode_options o;
+    tp_tensor *bytes = encode_options(options, &o) ? encode(image, &o) : NULL;
     tpi_op_leave(before);
     return bytes;
 }

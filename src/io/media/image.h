@@ -25,9 +25,6 @@ bool tpi_pixels_from_tensor(tpi_pixels *p, const tp_tensor *image, unsigned chan
 /* The orientation in EXIF data (starting with its byte order mark); 1 where it says none that can be read. */
 int tpi_exif_orientation(const uint8_t *exif, size_t n);
 
-/* Options as this version knows them, from one that may be older. */
-tp_decode_options tpi_decode_options(const tp_decode_options *given);
-tp_encode_options tpi_encode_options(const tp_encode_options *given);
 bool tpi_check_image_mode(int64_t mode);
 
 /* The formats: owned results, no scopes. */

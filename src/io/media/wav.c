@@ -2,6 +2,7 @@
  * channel. PCM of 8, 16, 24 and 32 bits and floating samples of 32 and 64 are read and written; compressed kinds are
  * refused by their number. */
 #include <taper/audio.h>
+#include "autograd/glue.h"
 #include "io/file.h"
 #include <math.h>
 #include <string.h>
@@ -13,10 +14,9 @@ typedef struct sound {
     const uint8_t *data; /* the first frame */
 } sound;
 
-static tp_wav_options options_of(const tp_wav_options *given) {
-    tp_wav_options o = {.size = sizeof o, .num_frames = -1, .normalize = true};
-    if (given) memcpy(&o, given, given->size > 0 && (size_t)given->size < sizeof o ? (size_t)given->size : sizeof o);
-    return o;
+static bool read_options(const tp_wav_options *given, tp_wav_options *o) {
+    *o = (tp_wav_options){.size = sizeof *o, .num_frames = -1, .normalize = true};
+    return !given || tpi_copy_options(o, sizeof *o, given, given->size);
 }
 
 static uint32_t get(const uint8_t *p, int bytes) {
@@ -170,16 +170,17 @@ bool tp_wav_describe(const tp_tensor *bytes, tp_wav_info *info) {
 tp_tensor *tp_decode_wav_with(const tp_tensor *bytes, int64_t *sample_rate, const tp_wav_options *options) {
     if (TPI_ENDED(bytes, "a tensor")) return NULL;
     const char *before = tpi_op_enter("decode_wav");
-    tp_wav_options o = options_of(options);
-    tp_tensor *out = decode(bytes, sample_rate, &o);
+    tp_wav_options o;
+    tp_tensor *out = read_options(options, &o) ? decode(bytes, sample_rate, &o) : NULL;
     tpi_op_leave(before);
     return tpi_to_scope(out);
 }
 
 tp_tensor *tp_read_wav_with(const char *path, int64_t *sample_rate, const tp_wav_options *options) {
     const char *before = tpi_op_enter("read_wav");
-    tp_wav_options o = options_of(options);
-    tp_tensor *bytes = tpi_read_file(path), *out = bytes ? decode(bytes, sample_rate, &o) : NULL;
+    tp_wav_options o;
+    tp_tensor *bytes = read_options(options, &o) ? tpi_read_file(path) : NULL;
+    tp_tensor *out = bytes ? decode(bytes, sample_rate, &o) : NULL;
     tp_release(bytes);
     tpi_op_leave(before);
     return tpi_to_scope(out);
@@ -283,7 +284,8 @@ static tp_tensor *encode(const tp_tensor *given, int64_t rate, tp_wav_options o)
 
 tp_tensor *tp_encode_wav_with(const tp_tensor *sound, int64_t sample_rate, const tp_wav_options *options) {
     const char *before = tpi_op_enter("encode_wav");
-    tp_tensor *out = encode(sound, sample_rate, options_of(options));
+    tp_wav_options o;
+    tp_tensor *out = read_options(options, &o) ? encode(sound, sample_rate, o) : NULL;
     tpi_op_leave(before);
     return tpi_to_scope(out);
 }
@@ -291,7 +293,8 @@ tp_tensor *tp_encode_wav_with(const tp_tensor *sound, int64_t sample_rate, const
 bool tp_write_wav_with(const char *path, const tp_tensor *sound, int64_t sample_rate, const tp_wav_options *options) {
     TPI_STOP_ON_ERROR(false);
     const char *before = tpi_op_enter("write_wav");
-    tp_tensor *bytes = encode(sound, sample_rate, options_of(options));
+    tp_wav_options o;
+    tp_tensor *bytes = read_options(options, &o) ? encode(sound, sample_rate, o) : NULL;
     bool ok = bytes && tpi_write_file(path, bytes->data, (size_t)bytes->numel);
     tp_release(bytes);
     tpi_op_leave(before);

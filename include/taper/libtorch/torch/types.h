@@ -23,16 +23,31 @@
 #define AT_API
 #define CAFFE2_API
 
+/* LibTorch lets programs print the library's containers of anything. */
+namespace std {
+template <class First, class Second> ostream &operator<<(ostream &out, const pair<First, Second> &p);
+template <class... T> inline ostream &operator<<(ostream &out, const vector<T...> &items) {
+    return taper::detail::put_items(out, items);
+}
+template <class... T> inline ostream &operator<<(ostream &out, const map<T...> &items) {
+    return taper::detail::put_items(out, items);
+}
+template <class... T> inline ostream &operator<<(ostream &out, const set<T...> &items) {
+    return taper::detail::put_items(out, items);
+}
+template <class First, class Second> inline ostream &operator<<(ostream &out, const pair<First, Second> &p) {
+    return out << '(' << p.first << ", " << p.second << ')';
+}
+} // namespace std
+
 namespace c10 {
 using namespace taper;
+using std::make_optional;
 using std::nullopt;
 using std::nullopt_t;
 using std::optional;
 using std::string_view;
 template <class T> using complex = std::complex<T>;
-template <class T, class... A> inline std::optional<T> make_optional(A &&...args) {
-    return std::optional<T>(std::forward<A>(args)...);
-}
 template <class T, unsigned N = 8> using SmallVector = std::vector<T>;
 template <class... A> inline std::string str(const A &...parts) { return taper::detail::text(parts...); }
 using DeviceType = taper::DeviceType;
@@ -138,7 +153,7 @@ inline bool is_available() { return device_count() > 0; }
 } // namespace xpu
 using c10::IntArrayRef;
 /* ExpandingArray<2>: one number for all dims, or one for each. */
-template <size_t D, class T = int64_t> using ExpandingArray = taper::Sizes;
+template <size_t D, class T = int64_t> using ExpandingArray = taper::SizesOf<D>;
 } // namespace torch
 
 #define TORCH_MODULE(Name)                TAPER_MODULE(Name)

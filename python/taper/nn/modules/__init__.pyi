@@ -6,7 +6,7 @@ from typing import ClassVar
 from taper.nn.modules.pooling import AdaptiveAvgPool1d as AdaptiveAvgPool1d
 from taper.nn.modules.pooling import AdaptiveAvgPool2d as AdaptiveAvgPool2d
 from taper.nn.modules.pooling import AdaptiveAvgPool3d as AdaptiveAvgPool3d
-from taper.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
+from taper.nn.modules._adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
 from taper.nn.modules.pooling import AdaptiveMaxPool1d as AdaptiveMaxPool1d
 from taper.nn.modules.pooling import AdaptiveMaxPool2d as AdaptiveMaxPool2d
 from taper.nn.modules.pooling import AdaptiveMaxPool3d as AdaptiveMaxPool3d
@@ -91,7 +91,7 @@ from taper.nn.modules._lazy_layers import LazyInstanceNorm3d as LazyInstanceNorm
 from taper.nn.modules._lazy_layers import LazyLinear as LazyLinear
 from taper.nn.modules.activation import LeakyReLU as LeakyReLU
 from taper.nn.modules.linear import Linear as Linear
-from taper.nn.modules.loss import LinearCrossEntropyLoss as LinearCrossEntropyLoss
+from taper.nn.modules._loss import LinearCrossEntropyLoss as LinearCrossEntropyLoss
 from taper.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 from taper.nn.modules.normalization import LocalResponseNorm as LocalResponseNorm
 from taper.nn.modules.activation import LogSigmoid as LogSigmoid
@@ -111,7 +111,7 @@ from taper.nn.modules.container import ModuleList as ModuleList
 from taper.nn.modules.loss import MultiLabelMarginLoss as MultiLabelMarginLoss
 from taper.nn.modules.loss import MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss
 from taper.nn.modules.loss import MultiMarginLoss as MultiMarginLoss
-from taper.nn.modules.activation import MultiheadAttention as MultiheadAttention
+from taper.nn.modules.attention import MultiheadAttention as MultiheadAttention
 from taper.nn.modules.loss import NLLLoss as NLLLoss
 from taper.nn.modules.loss import NLLLoss2d as NLLLoss2d
 from taper.nn.modules.activation import PReLU as PReLU
@@ -151,11 +151,11 @@ from taper.nn.modules.batchnorm import SyncBatchNorm as SyncBatchNorm
 from taper.nn.modules.activation import Tanh as Tanh
 from taper.nn.modules.activation import Tanhshrink as Tanhshrink
 from taper.nn.modules.activation import Threshold as Threshold
-from taper.nn.modules.transformer import Transformer as Transformer
-from taper.nn.modules.transformer import TransformerDecoder as TransformerDecoder
-from taper.nn.modules.transformer import TransformerDecoderLayer as TransformerDecoderLayer
-from taper.nn.modules.transformer import TransformerEncoder as TransformerEncoder
-from taper.nn.modules.transformer import TransformerEncoderLayer as TransformerEncoderLayer
+from taper.nn.modules._transformer import Transformer as Transformer
+from taper.nn.modules._transformer import TransformerDecoder as TransformerDecoder
+from taper.nn.modules._transformer import TransformerDecoderLayer as TransformerDecoderLayer
+from taper.nn.modules._transformer import TransformerEncoder as TransformerEncoder
+from taper.nn.modules._transformer import TransformerEncoderLayer as TransformerEncoderLayer
 from taper.nn.modules.loss import TripletMarginLoss as TripletMarginLoss
 from taper.nn.modules.loss import TripletMarginWithDistanceLoss as TripletMarginWithDistanceLoss
 from taper.nn.modules.flatten import Unflatten as Unflatten

@@ -1,6 +1,7 @@
 # Written by tools/stubs.py from the tables; 'make reference' writes it anew.
 from typing import Any, Callable, Iterator, Literal, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar, Union, overload
 from typing import ClassVar
+from taper.nn import Module
 
 
 class GRU(Module):
