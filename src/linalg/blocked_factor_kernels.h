@@ -18,8 +18,8 @@ typedef struct packed_triangle {
 } packed_triangle;
 
 static int64_t padded(int64_t n) {
-    return (n + ROWS - 1) / ROWS
-    *ROWS;
+    return ROWS
+    *((n + ROWS - 1) / ROWS);
 }
 
 static void pack_triangle(const tpi_triangle *t, int64_t n, packed_triangle *to) {
