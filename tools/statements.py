@@ -241,8 +241,8 @@ def nested_choices(code):
 
 
 def cut_products(code):
-    """Where a line that begins with a star goes on with the product that the line before began."""
-    for mark in re.finditer(r"[\w)\]]\s*\n\s*\*", code):
+    """Where a line that begins with an operator goes on with the product that the line before began."""
+    for mark in re.finditer(r"[\w)\]]\s*\n\s*[*/&]", code):
         end = mark.start() + 1
         begun = re.search(r"[^;{}]*$", code[:end]).group()
         if not re.search(r"[-+/=?]|\breturn\b", begun):  # a type, and the name behind it
@@ -292,7 +292,7 @@ def main():
         faults += [(start, "a declaration that changes another variable") for start in side_effects(bare)]
         faults += [(start, "choices nest three deep on a line") for start in nested_choices(bare)]
         faults += [
-            (start, "a product cut before its star: write its factors in another order") for start in cut_products(bare)
+            (start, "a product cut before its operator: write its factors in another order") for start in cut_products(bare)
         ]
         for start, what in sorted(faults):
             print(f"{path}:{code.count(chr(10), 0, start) + 1}: {what}")
