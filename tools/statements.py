@@ -292,7 +292,8 @@ def main():
         faults += [(start, "a declaration that changes another variable") for start in side_effects(bare)]
         faults += [(start, "choices nest three deep on a line") for start in nested_choices(bare)]
         faults += [
-            (start, "a product cut before its operator: write its factors in another order") for start in cut_products(bare)
+            (start, "a product cut before its operator: write its factors in another order")
+            for start in cut_products(bare)
         ]
         for start, what in sorted(faults):
             print(f"{path}:{code.count(chr(10), 0, start) + 1}: {what}")
