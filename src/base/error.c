@@ -104,8 +104,7 @@ void tpi_error_add(const char *text) {
 void *tp_left_by_break(const char *block, const char *file, int line) {
     return tpi_fail(TP_ERR_RUNTIME,
                     "%s { } in %s:%d was left by break, which ends this block and not the loop around it: stand "
-                    "%s_HERE; in the loop's braces, "
-                    "or leave the block with continue or goto",
+                    "%s_HERE; in the loop's braces, or leave the block with continue or goto",
                     block, file, line, block);
 }
 
