@@ -279,62 +279,6 @@ static uint32_t pop_ready(run *r) {
 
 /* ---- Gradients ---- */
 
-static bool shape_is(const tp_tensor *t, const tpi_meta *meta) {
-    if (t->ndim != meta->ndim) return false;
-    for (int d = 0; d < t->ndim; d++)
-        if (t->shape[d] != meta->shape[d]) return false;
-    return true;
-}
-
-/* Could t's shape have come from broadcasting the output's? */
-static bool sums_down_to(const tp_tensor *t, const tpi_meta *meta) {
-    int more = t->ndim - meta->ndim;
-    if (more < 0) return false;
-    for (int d = 0; d < meta->ndim; d++)
-        if (meta->shape[d] != 1 && meta->shape[d] != t->shape[d + more]) return false;
-    return true;
-}
-
-static tp_tensor *instead(tp_tensor *before, tp_tensor *after) {
-    tpi_release(before);
-    return after;
-}
-
-static tp_tensor *refuse_grad(const tpi_meta *meta, tp_tensor *g, const tpi_node *from, int index) {
-    tp_ints expected = {meta->shape, meta->ndim};
-    if (from)
-        tpi_fail(TP_ERR_RUNTIME,
-                 "Function %s (of %s) returned an invalid gradient at index %d - got shape %s but expected shape "
-                 "compatible with %s",
-                 from->name, from->cls->op, index, tpi_shape_text(tpi_shape(g)), tpi_shape_text(expected));
-    else
-        tpi_fail(TP_ERR_RUNTIME,
-                 "argument 'gradient': Mismatch in shape: grad_output[%d] has a shape of %s and output[%d] has a shape "
-                 "of %s",
-                 index, tpi_shape_text(tpi_shape(g)), index, tpi_shape_text(expected));
-    tpi_release(g);
-    return NULL;
-}
-
-tp_tensor *tpi_fit_grad(const tpi_meta *meta, tp_tensor *g, const tpi_node *from, int index) {
-    if (!shape_is(g, meta)) {
-        if (!from || !sums_down_to(g, meta)) return refuse_grad(meta, g, from, index);
-        g = instead(g, tpi_sum_to(g, (tp_ints){meta->shape, meta->ndim}));
-    }
-    if (!g || (g->dtype == meta->dtype &&
-               (tpi_same_device(tpi_device(g), meta->device) || tpi_opaque(g) || meta->device.type == TP_META)))
-        return g;
-    if (!tpi_same_device(tpi_device(g), meta->device)) {
-        tpi_fail(TP_ERR_RUNTIME, "%s gave gradient %d on another device than the tensor it is for",
-                 from ? from->name : "argument 'gradient'", index);
-        return instead(g, NULL);
-    }
-    if (tp_dtype_is_complex((tp_dtype)g->dtype) && !tp_dtype_is_complex((tp_dtype)meta->dtype))
-        g = instead(g, tpi_real_part(g));
-    if (g && g->dtype != meta->dtype) g = instead(g, tpi_to_dtype(g, (tp_dtype)meta->dtype));
-    return g;
-}
-
 static void release_n(uint32_t n, tp_tensor **list) {
     for (uint32_t i = 0; i < n; i++) {
         tpi_release(list[i]);
@@ -351,7 +295,7 @@ static bool fit_all(tpi_node *node, bool ok, tp_tensor **grad_inputs) {
             ok =
                 (grad_inputs[i] = tpi_fit_grad(&edge->node->metas[edge->output], grad_inputs[i], node, (int)i)) != NULL;
         else
-            grad_inputs[i] = instead(grad_inputs[i], NULL);
+            grad_inputs[i] = tpi_release_then(grad_inputs[i], NULL);
     }
     if (!ok) release_n(node->nedges, grad_inputs);
     return ok;
@@ -383,7 +327,7 @@ static bool is_ours(const run *r, const tp_tensor *g) {
 
 /* Adds g, which it takes over, to what came to the slot before. */
 static bool add_to_slot(const run *r, tp_tensor **slot, tp_tensor *g) {
-    if (tpi_marked(g) && !(g = instead(g, tpi_resolve(g)))) return false; /* a program's own: x.conj() */
+    if (tpi_marked(g) && !(g = tpi_release_then(g, tpi_resolve(g)))) return false; /* a program's own: x.conj() */
     if (!*slot) {
         *slot = g;
         return true;
@@ -402,7 +346,7 @@ static bool add_to_slot(const run *r, tp_tensor **slot, tp_tensor *g) {
     tp_tensor *sum = tpi_add_grads(*slot, g);
     tpi_release(g);
     if (!sum) return false;
-    *slot = instead(*slot, sum);
+    *slot = tpi_release_then(*slot, sum);
     return true;
 }
 
@@ -438,7 +382,7 @@ static bool add_to_output(run *r, uint32_t id, uint32_t output, tp_tensor *g) {
     entry *e = &r->entries[id];
     int64_t input = input_in_parts(r, e, output);
     if (input < 0) return add_to_slot(r, &r->slots[e->slot + output], g);
-    if (tpi_marked(g) && !(g = instead(g, tpi_resolve(g)))) return false;
+    if (tpi_marked(g) && !(g = tpi_release_then(g, tpi_resolve(g)))) return false;
     bool ok = r->request->record_part(r->request->context, input, g);
     tpi_release(g);
     return ok;
@@ -525,7 +469,7 @@ static bool run_node(run *r, uint32_t id) {
         if (!grads[o]) continue;
         any = true;
         if (!watch_grad(node, o, &grads[o])) return false;
-        if (tpi_marked(grads[o]) && !(grads[o] = instead(grads[o], tpi_resolve(grads[o])))) return false;
+        if (tpi_marked(grads[o]) && !(grads[o] = tpi_release_then(grads[o], tpi_resolve(grads[o])))) return false;
     }
     for (uint32_t c = r->request->accumulate ? 0 : e->capture; c; c = r->captures[c - 1].next) {
         const capture *at = &r->captures[c - 1];
@@ -570,7 +514,7 @@ static tp_tensor *ones_like(tp_tensor *root, int64_t i) {
     if (g && tpi_device(g).type == TP_CPU && !tpi_recording) {
         tpi_store_scalar(g->data, (tp_dtype)g->dtype, tp_float(1));
     } else if (g && !tpi_fill_data(g, tp_float(1))) {
-        return instead(g, NULL);
+        return tpi_release_then(g, NULL);
     }
     return g;
 }
@@ -662,93 +606,7 @@ bool tpi_run(const tpi_run_request *request) {
     }
     for (int64_t i = 0; i < held; i++) tpi_node_release(roots[i].node);
     for (int64_t i = 0; !ok && request->grads && i < request->ninputs; i++)
-        request->grads[i] = instead(request->grads[i], NULL);
+        request->grads[i] = tpi_release_then(request->grads[i], NULL);
     if (roots != few) tpi_mfree(roots);
     return ok;
-}
-
-/* ---- What the user calls ---- */
-
-/* Reads a field only if the caller's struct, whose size it says, has it. */
-#define HAS(o, type, field)    ((o) && (o)->size >= (int64_t)(offsetof(type, field) + sizeof((o)->field)))
-#define OPTION(o, type, field) (HAS(o, type, field) && (o)->field)
-
-/* Inputs that are not leaves keep their gradients as if the user had called tp_retain_grad. */
-static bool retain_inputs(tp_tensors inputs) {
-    for (int64_t i = 0; i < inputs.n; i++)
-        if (inputs.v[i] && tpi_has_history(inputs.v[i]) && !tp_retain_grad(inputs.v[i])) return false;
-    return true;
-}
-
-bool tp_backward_many(tp_tensors roots, tp_tensor *const *gradients, const tp_backward_options *o) {
-    TPI_STOP_ON_ERROR(false);
-    const char *before = tpi_op_enter("backward");
-    tp_tensors inputs = HAS(o, tp_backward_options, inputs) ? o->inputs : (tp_tensors){NULL, 0};
-    bool ok = TPI_TENSORS_GIVEN(roots) && TPI_TENSORS_GIVEN(inputs) && retain_inputs(inputs) &&
-              tpi_run(&(tpi_run_request){.nroots = roots.n,
-                                         .roots = roots.v,
-                                         .root_grads = gradients,
-                                         .ninputs = inputs.n,
-                                         .inputs = inputs.v,
-                                         .only_inputs = inputs.n > 0,
-                                         .accumulate = inputs.n > 0,
-                                         .retain_graph = OPTION(o, tp_backward_options, retain_graph),
-                                         .create_graph = OPTION(o, tp_backward_options, create_graph)});
-    tpi_op_leave(before);
-    return ok;
-}
-
-bool tp_backward_with(tp_tensor *root, const tp_backward_options *o) {
-    TPI_STOP_ON_ERROR(false);
-    tp_tensor *gradient = HAS(o, tp_backward_options, gradient) ? o->gradient : NULL;
-    return tp_backward_many((tp_tensors){&root, 1}, &gradient, o);
-}
-
-static bool check_used(tp_tensors inputs, tp_tensor **grads) {
-    for (int64_t i = 0; i < inputs.n; i++)
-        if (!grads[i])
-            return tpi_refuse(TP_ERR_RUNTIME,
-                              "The differentiated Tensor at index %lld appears to not have been used in the graph. Set "
-                              "allow_unused=True if this is the desired behavior.",
-                              (long long)i);
-    return true;
-}
-
-/* Zeros for inputs that were not used; they require gradients where the backward was recorded, as PyTorch's do. */
-static bool fill_unused(tp_tensors inputs, tp_tensor **grads, bool recorded) {
-    for (int64_t i = 0; i < inputs.n; i++) {
-        if (grads[i]) continue;
-        if (!(grads[i] = tpi_empty_like(inputs.v[i], (tp_dtype)inputs.v[i]->dtype)) ||
-            !tpi_fill_data(grads[i], tp_int(0)))
-            return false;
-        if (recorded && !tp_set_requires_grad(grads[i], true)) return false;
-    }
-    return true;
-}
-
-bool tp_gradients(tp_tensors outputs, tp_tensors inputs, tp_tensor *const *grad_outputs, tp_tensor **grads,
-                  const tp_grad_options *o) {
-    if (!TPI_TENSORS_GIVEN(outputs) || !TPI_TENSORS_GIVEN(inputs)) return false;
-    const char *before = tpi_op_enter("gradients");
-    bool ok = tpi_run(&(tpi_run_request){.nroots = outputs.n,
-                                         .roots = outputs.v,
-                                         .root_grads = grad_outputs,
-                                         .ninputs = inputs.n,
-                                         .inputs = inputs.v,
-                                         .grads = grads,
-                                         .only_inputs = true,
-                                         .stop_at_inputs = OPTION(o, tp_grad_options, stop_at_inputs),
-                                         .retain_graph = OPTION(o, tp_grad_options, retain_graph),
-                                         .create_graph = OPTION(o, tp_grad_options, create_graph)});
-    bool zeros = OPTION(o, tp_grad_options, materialize_grads);
-    bool handed = ok && (zeros ? fill_unused(inputs, grads, OPTION(o, tp_grad_options, create_graph))
-                               : OPTION(o, tp_grad_options, allow_unused) || check_used(inputs, grads));
-    for (int64_t i = 0; i < inputs.n && ok; i++) {
-        if (handed)
-            handed = !grads[i] || (grads[i] = tpi_to_scope(grads[i]));
-        else
-            grads[i] = instead(grads[i], NULL);
-    }
-    tpi_op_leave(before);
-    return handed;
 }

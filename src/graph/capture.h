@@ -1,5 +1,5 @@
-/* What the files of a capture share: capture.c, which records steps, and gradients.c, which records what happens to
- * gradients. */
+/* What the files of a capture share: capture.c, which records steps, capture_values.c, which knows the values of
+ * tensors, and gradients.c, which records what happens to gradients. */
 #ifndef TPI_CAPTURE_H
 #define TPI_CAPTURE_H
 #include "graph/graph.h"
@@ -26,11 +26,15 @@ void tpi_capture_stop(tp_capture *c);
 void tpi_capture_start(tp_capture *c);
 void tpi_capture_abandon(tp_capture *c, const char *format, const char *what);
 void tpi_capture_no_memory(tp_capture *c);
-int32_t tpi_capture_known(tp_capture *c, const tp_tensor *t); /* -1: it was not seen yet */
-int32_t tpi_capture_add(tp_capture *c, tpi_value_kind kind, tp_tensor *t, int32_t of,
-                        int64_t offset);                /* -1: given up */
-int32_t tpi_capture_value(tp_capture *c, tp_tensor *t); /* of what a step reads; the same */
 tpi_graph_step *tpi_capture_step(tp_capture *c, tpi_step_kind kind, int nin, int nout); /* NULL: the same */
+/* ---- capture_values.c: a value's number, or -1: given up ---- */
+int32_t tpi_capture_known(tp_capture *c, const tp_tensor *t); /* -1: it was not seen yet */
+int32_t tpi_capture_add(tp_capture *c, tpi_value_kind kind, tp_tensor *t, int32_t of, int64_t offset);
+int32_t tpi_capture_value(tp_capture *c, tp_tensor *t);             /* of what a step reads */
+int32_t tpi_capture_result(tp_capture *c, tp_tensor *t, bool made); /* of what a step makes, or writes */
+void tpi_capture_born(tp_capture *c, const tp_storage *storage);    /* a recorded operator made it */
+bool tpi_capture_is_new(const tp_capture *c, const tp_tensor *t);   /* born, and no value yet */
+void tpi_capture_free_unused(tp_capture *c);                        /* memory that the program is done with */
 /* ---- gradients.c ---- */
 void tpi_capture_watch_grads(tpi_recorder *r);                 /* fills in its functions of .grad */
 bool tpi_capture_is_current(tp_capture *c, int32_t leaf_grad); /* a value that was some leaf's gradient: is it still? */

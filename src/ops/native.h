@@ -15,12 +15,6 @@
 static inline tp_device tpi_device_or_default(tp_device d) { return d.type ? d : tpi_device_default; }
 static inline tp_dtype tpi_dtype_or_default(tp_dtype d) { return d ? d : tp_default_dtype(); }
 
-/* For chains of calls: gives back a temporary and passes the result on. */
-static inline tp_tensor *tpi_release_then(tp_tensor *temporary, tp_tensor *result) {
-    tpi_release(temporary);
-    return result;
-}
-
 /* ---- Checks: false (or NULL) with an error that names the argument ---- */
 bool tpi_check_dtype(const tp_tensor *t, const char *name, tp_dtype expected);
 bool tpi_check_same_dtype(const tp_tensor *t, const char *name, const tp_tensor *as, const char *as_name);

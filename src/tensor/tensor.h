@@ -110,6 +110,11 @@ static inline bool tpi_is_tensor_of(const tp_tensor *t, const char *argument, co
     return __builtin_expect(t && t->alive == TPI_ALIVE, 1) || tpi_tensor_given(t, argument, function);
 }
 #define tpi_release tp_release
+/* For chains of calls: gives back a temporary and passes the result on. */
+static inline tp_tensor *tpi_release_then(tp_tensor *temporary, tp_tensor *result) {
+    tpi_release(temporary);
+    return result;
+}
 void tpi_release_list(tp_tensors list); /* releases each tensor, then the array (from tpi_malloc) */
 
 /* ---- Making tensors: uninitialised unless it says otherwise ---- */
