@@ -263,8 +263,8 @@ static double median_time_in_caches(const row *r) {
     }
     tp_set_num_threads(threads);
     of = &whole;
-    return quantile(TIMED, times, 0.5) * ROWS
-    / BLOCK / threads;
+    const double rows = ROWS;
+    return quantile(TIMED, times, 0.5) * rows / BLOCK / threads;
 }
 
 static figure measure_alone(const row *r) {

@@ -18,7 +18,9 @@ block text > expected
 for part in tables/bump.op program.c expected; do test -s $part || fail "the page has no block for $part"; done
 opgen=$TAPER_BUILD_DIR/opgen
 "$opgen" --out generated tables/*.op || fail "opgen refused the stanza"
-grep -q 'op bump' tables/bump.op && grep -q '`bump(' generated/operators.md || fail "the operator is not in the generated docs"
+for name in bump rms; do
+    grep -q "op $name(" tables/bump.op && grep -q "\`$name(" generated/operators.md || fail "$name is not in the generated docs"
+done
 
 cc=${CC:-cc}
 flags="-std=gnu11 -O3 -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off -Wall -Wextra -Werror -DTP_POSITIONAL \
@@ -44,7 +46,9 @@ for part in samples samples_check; do $cc $flags -c "$TAPER_SOURCE_DIR/tests/$pa
 for test in values gradient forms; do
     $cc $flags "$TAPER_SOURCE_DIR/tests/operators_${test}_test.c" support_*.o samples.o kernels_*.o glue.o texts.o registry.o $libraries -lcmocka -o test_$test ||
         fail "operators_${test}_test does not build with the new operator"
-    TAPER_TEST_OP=bump ./test_$test > log 2>&1 || { cat log; fail "operators_${test}_test fails for the new operator"; }
+    for name in bump rms; do
+        TAPER_TEST_OP=$name ./test_$test > log 2>&1 || { cat log; fail "operators_${test}_test fails for $name"; }
+    done
 done
 
 # The second half: an operator with a function of its own. Its blocks are between lines of ~~~.
@@ -53,7 +57,8 @@ native 1 > tables/rotate.op
 native 2 > rotate.c
 native 3 > rotate_gpu.c
 native 4 > rotate_gpu_kernel.h
-for part in tables/rotate.op rotate.c rotate_gpu.c rotate_gpu_kernel.h; do test -s $part || fail "the page has no block for $part"; done
+native 5 > rotate_test.c
+for part in tables/rotate.op rotate.c rotate_gpu.c rotate_gpu_kernel.h rotate_test.c; do test -s $part || fail "the page has no block for $part"; done
 "$opgen" --out generated tables/*.op || fail "opgen refused the native stanza"
 rm -f native_*.o
 for part in generated/bump_glue generated/bump_texts generated/rotate_glue generated/registry generated/samples rotate rotate_gpu; do
@@ -74,6 +79,10 @@ int main(void) {
 END
 $cc $flags native.c native_bump_*.o native_rotate*.o native_registry.o kernels_*.o $libraries -o native || fail "a program with the native operator does not build"
 [ "$(./native | paste -sd' ')" = "turned turned refused" ] || { ./native; fail "the native operator takes other dtypes than the page says"; }
+# The tests that loop over the table compare forms with one another; the page's own test knows the right values.
+$cc $flags rotate_test.c native_bump_*.o native_rotate*.o native_registry.o kernels_*.o $libraries -lcmocka -o rotate_test ||
+    fail "the page's test does not build"
+./rotate_test > log 2>&1 || { cat log; fail "the native operator gives other values than the page's test wants"; }
 for test in values gradient forms; do
     $cc $flags "$TAPER_SOURCE_DIR/tests/operators_${test}_test.c" support_*.o native_*.o kernels_*.o $libraries -lcmocka -o test_$test ||
         fail "operators_${test}_test does not build with the native operator"

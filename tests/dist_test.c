@@ -407,8 +407,8 @@ static bool train(int rank, int n) {
     tp_optimiser *sgd = tp_sgd(tp_list(p.n, p.tensors), .lr = 0.1, .momentum = 0.9);
     for (int step = 0; step < STEPS; step++)
         TP_SCOPE {
-            int64_t many = ROWS
-            / n;
+            const int64_t rows = ROWS;
+            const int64_t many = rows / n;
             tp_tensor *loss =
                 tp_mse_loss(tp_forward(mine, tp_narrow(x, 0, rank * many, many)), tp_narrow(y, 0, rank * many, many));
             CHECK(tp_optimiser_zero_grad(sgd) && tp_backward(loss) && (!ddp || tp_ddp_finish(ddp)) && tp_step(sgd));

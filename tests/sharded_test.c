@@ -10,8 +10,8 @@ static char folder[] = "/tmp/taper-sharded-XXXXXX";
 
 /* Rows of a matrix of ROWS that a rank has, as evenly as it goes; the last ranks may have none. */
 static int64_t first_row(int rank, int n) {
-    return (int64_t)ROWS
-    *rank / n;
+    const int64_t before = (int64_t)rank * ROWS;
+    return before / n;
 }
 
 typedef struct model {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Layout and lint of all tracked files: clang-format over C, ruff over Python, shellcheck over scripts, and
-# tools/statements.py over C (one statement a line), tools/pages.py over the documentation.
+# tools/statements.py over C (one statement a line), tools/comment_names.py over its comments (names that nothing has),
+# tools/pages.py over the documentation.
 #   tools/lint.sh          tells what is wrong, file and line
 #   tools/lint.sh --fix    lays out what can be laid out by a tool
 # The tools come from PyPI at the versions of tests/python/requirements.txt, so every machine says the same.
@@ -44,12 +45,13 @@ columns() {
 }
 tool layout layout
 tool statements "$tools/python" tools/statements.py "${written_out[@]}"
+tool comment_names "$tools/python" tools/comment_names.py
 tool shellcheck "$tools/shellcheck" --severity warning "${scripts[@]}"
 tool pages "$tools/python" tools/pages.py "${pages[@]}"
 tool columns columns
 tool ruff_format "$tools/ruff" format --quiet --check .
 tool ruff "$tools/ruff" check --quiet --output-format concise .
 wait
-cat "$said"/{layout,statements,pages,columns,ruff_format,ruff,shellcheck}
+cat "$said"/{layout,statements,comment_names,pages,columns,ruff_format,ruff,shellcheck}
 if ls "$said"/*.bad > /dev/null 2>&1; then exit 1; fi
 echo "lint: ${#c[@]} C files, ${#scripts[@]} scripts, ${#pages[@]} pages and the Python files are as they should be"

@@ -5,6 +5,7 @@
 - declarations with side effects: an initialiser that assigns ("entry *e = a->e = make();"), or that counts in a
   declaration of several variables ("int a = b[n++], c = n;")
 - lines on which a choice holds a choice that holds a choice ("a ? b : c ? d : e ? f : g")
+- products that clang-format took for declarations, and cut before the star
 
 With --fix, chains that are statements on their own are written out; clang-format then lays them out.
 
@@ -239,6 +240,20 @@ def nested_choices(code):
     return sorted(found)
 
 
+def cut_products(code):
+    """Where a line that begins with an operator goes on with the product that the line before began."""
+    for mark in re.finditer(r"[\w)\]]\s*\n\s*[*/&]", code):
+        end = mark.start() + 1
+        begun = re.search(r"[^;{}]*$", code[:end]).group()
+        if not re.search(r"[-+/=?]|\breturn\b", begun):  # a type, and the name behind it
+            continue
+        if code[mark.start()] == ")":
+            end = before(code, opening(code, end))
+        word = re.search(r"\w*$", code[max(0, end - 20) : end]).group()
+        if word not in ("if", "for", "while", "switch", "else", "do"):
+            yield mark.end() - 1
+
+
 def written_out(code):
     bare, out, last = masked(code), [], 0
     for start, end, pieces, headed in chains(bare):
@@ -276,6 +291,10 @@ def main():
         faults += [(start, "a chain by commas in parentheses") for start in hidden_chains(bare)]
         faults += [(start, "a declaration that changes another variable") for start in side_effects(bare)]
         faults += [(start, "choices nest three deep on a line") for start in nested_choices(bare)]
+        faults += [
+            (start, "a product cut before its operator: write its factors in another order")
+            for start in cut_products(bare)
+        ]
         for start, what in sorted(faults):
             print(f"{path}:{code.count(chr(10), 0, start) + 1}: {what}")
         found += len(faults)

@@ -102,8 +102,7 @@ static PyObject *refuse_array(PyObject *array) {
     if (!type) return NULL;
     PyErr_Format(PyExc_TypeError,
                  "can't convert np.ndarray of type %s. The only supported types are: float64, float32, float16, "
-                 "complex64, complex128, "
-                 "int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.",
+                 "complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.",
                  PyType_Check(type) ? ((PyTypeObject *)type)->tp_name : "unknown");
     Py_DECREF(type);
     return NULL;
@@ -122,10 +121,9 @@ static bool native_order(PyObject *array) {
 static bool read_strides(const Py_buffer *b, int64_t *strides) {
     for (int i = 0; i < b->ndim; i++) {
         if (b->strides[i] < 0) {
-            PyErr_SetString(PyExc_ValueError,
-                            "At least one stride in the given numpy array is negative, and tensors with negative "
-                            "strides are not currently supported. "
-                            "(You can probably work around this by making a copy of your array  with array.copy().) ");
+            PyErr_SetString(PyExc_ValueError, "At least one stride in the given numpy array is negative, and tensors "
+                                              "with negative strides are not currently supported. (You can probably "
+                                              "work around this by making a copy of your array  with array.copy().) ");
             return false;
         }
         if (b->strides[i] % b->itemsize && b->shape[i] > 1) {
@@ -221,8 +219,7 @@ static bool check_extent(long long count, long long offset, int64_t length, int6
     else if (count > 0 && count > (length - offset) / item)
         PyErr_Format(PyExc_ValueError,
                      "requested buffer length (%lld * %lld bytes) after offset (%lld bytes) must not be greater than "
-                     "actual buffer length "
-                     "(%lld bytes)",
+                     "actual buffer length (%lld bytes)",
                      count, (long long)item, offset, (long long)length);
     else if (count < 0 && (length - offset) % item)
         PyErr_Format(PyExc_ValueError,

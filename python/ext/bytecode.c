@@ -1,5 +1,5 @@
 /* What a function's code reads, from its instructions: the globals, the attributes of modules among them, what it
- * imports, and all names of attributes. Only instructions that ran count, where that is known (captured_code.c). */
+ * imports, and all names of attributes. Only instructions that ran count, where that is known (code_that_ran.c). */
 #include "guards.h"
 
 typedef struct instruction {

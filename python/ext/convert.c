@@ -36,8 +36,7 @@ static PyObject *refuse_to(PyObject *const *args, Py_ssize_t n, PyObject *kwname
         PyErr_Format(PyExc_TypeError,
                      "to() received an invalid combination of arguments - got (%U), but expected one of:\n"
                      " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = "
-                     "False, *, "
-                     "torch.memory_format memory_format = None)\n"
+                     "False, *, torch.memory_format memory_format = None)\n"
                      " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format "
                      "memory_format = None)\n"
                      " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format "

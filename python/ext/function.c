@@ -443,9 +443,8 @@ static tp_node *live_node(PyObject *o, const char *what) {
     if (!node)
         PyErr_Format(PyExc_RuntimeError,
                      "Attribute '%s' is invalid for this instance of _C._FunctionBase. Accessing this attribute "
-                     "directly on an instance of "
-                     "autograd.Function is a legacy access pattern that is no longer supported. For examples on how to "
-                     "use new-style autograd functions, see "
+                     "directly on an instance of autograd.Function is a legacy access pattern that is no longer "
+                     "supported. For examples on how to use new-style autograd functions, see "
                      "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function ",
                      what);
     return node;

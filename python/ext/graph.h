@@ -1,6 +1,6 @@
 /* What the files of captured calls share: guards.c and follow_reads.c (what a call saw of the program's objects),
- * argument_trees.c (how arguments and results are made of tensors), captured_code.c (what Python code ran) and graph.c
- * (the calls). */
+ * argument_trees.c (how arguments and results are made of tensors), code_that_ran.c (what Python code ran) and
+ * compiled_calls.c (the calls). */
 #ifndef TPY_GRAPH_H
 #define TPY_GRAPH_H
 #include "tpy.h"
@@ -43,7 +43,7 @@ int tpy_tree_visit(const tpy_tree *tree, visitproc visit, void *arg);
 bool tpy_leaves_add(tpy_leaves *leaves, tp_tensor *t, int64_t *number);
 void tpy_leaves_free(tpy_leaves *leaves);
 
-/* ---- captured_code.c: sees which Python functions run while a call is captured ---- */
+/* ---- code_that_ran.c: sees which Python functions run while a call is captured ---- */
 bool tpy_watch_busy(void); /* another thread is watched */
 bool tpy_watch_start(bool strictly);
 void tpy_watch_stop(void);

@@ -234,14 +234,12 @@ static int stands_for_tuple(PyObject *key) {
                    PySequence_Check(item);
         Py_DECREF(item);
         if (!yes) continue;
-        return PyErr_WarnEx(PyExc_UserWarning,
-                            "Using a non-tuple sequence for multidimensional indexing is deprecated and will be "
-                            "changed in pytorch 2.9; "
-                            "use x[tuple(seq)] "
-                            "instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
-                            "x[torch.tensor(seq)], which will "
-                            "result either in an error or a different result",
-                            1) < 0
+        return PyErr_WarnEx(
+                   PyExc_UserWarning,
+                   "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in "
+                   "pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as "
+                   "tensor index, x[torch.tensor(seq)], which will result either in an error or a different result",
+                   1) < 0
                    ? -1
                    : 1;
     }

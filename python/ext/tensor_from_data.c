@@ -225,8 +225,7 @@ static bool store_tensor(filling *f, char *to, PyObject *o) { /* one element: wh
         f->warned = true;
         if (PyErr_WarnEx(PyExc_UserWarning,
                          "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
-                         "behavior.\nConsider using "
-                         "tensor.detach() first.",
+                         "behavior.\nConsider using tensor.detach() first.",
                          1) < 0)
             return false;
     }

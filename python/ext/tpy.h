@@ -259,7 +259,7 @@ int tpy_init_random(PyObject *module);   /* random.c: Generator, seeds */
 int tpy_init_nn(PyObject *module);       /* nn.c: the base of torch.nn.Module */
 long tpy_hooks_of_all_modules(void);     /* nn.c: how many hooks hold for every module */
 void tpy_watch_read(
-    const char *what); /* captured_code.c: the program reads what no guard of a graph holds; a capture ends */
+    const char *what); /* code_that_ran.c: the program reads what no guard of a graph holds; a capture ends */
 int tpy_init_events(PyObject *module);          /* events.c: event and record files */
 int tpy_init_summaries(PyObject *module);       /* summaries.c: what is written into them */
 int tpy_init_clip(PyObject *module);            /* clip.c: norms of many gradients */
@@ -269,7 +269,7 @@ int tpy_init_defaults(PyObject *module);        /* defaults.c: default device, d
 int tpy_init_media(PyObject *module);           /* media.c: images and sounds in files */
 int tpy_init_profile(PyObject *module);         /* profile.c: what a thread ran */
 int tpy_init_amp(PyObject *module);             /* amp.c: autocast's settings, unscaling */
-int tpy_init_graph(PyObject *module);           /* graph.c: calls that are captured and run again */
+int tpy_init_graph(PyObject *module);           /* compiled_calls.c: calls that are captured and run again */
 int tpy_init_data(PyObject *module);            /* data.c: datasets that the library reads */
 int tpy_init_dist(PyObject *module);            /* dist.c: process groups */
 int tpy_init_reducer(PyObject *module);         /* reducer.c: gradients averaged over ranks */

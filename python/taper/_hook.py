@@ -195,6 +195,18 @@ def _only_asks():
     return frame.f_code.co_code[frame.f_lasti] != opmap["IMPORT_NAME"] or _is_tried(frame.f_code, frame.f_lasti)
 
 
+def _import_asked(full):
+    """Imports a module because another one was asked for it. No except clause is around the import itself, which would
+    count as only asking (_only_asks)."""
+    from importlib import import_module
+
+    _asked.add(full)  # a module's __getattr__ that wraps this one is asked again while the import looks for a name
+    try:
+        return import_module(full)
+    finally:
+        _asked.discard(full)
+
+
 def _missing(module, name, depth=2):
     """What a module answers for a name that Taper lacks: a stand-in for `from module import name` and for submodules
     that PyTorch imports by itself; otherwise an error, so that hasattr says no."""
@@ -206,13 +218,11 @@ def _missing(module, name, depth=2):
     if full in names and isinstance(sys.modules.get(full, 0), ModuleType):
         return sys.modules[full]
     if full in names and not name[0].isupper() and full not in _asked:
-        from importlib import import_module
-
-        _asked.add(full)  # a module's __getattr__ that wraps this one is asked again while the import looks for a name
         try:
-            return import_module(full)
-        finally:
-            _asked.discard(full)
+            return _import_asked(full)
+        except ModuleNotFoundError as error:
+            if error.name != full:
+                raise
     if _imports_from(sys._getframe(depth)):
         return Absent(full)
     raise NotCovered(full)

@@ -44,8 +44,7 @@ static bool check_used(tp_tensors inputs, tp_tensor **grads) {
         if (!grads[i])
             return tpi_refuse(TP_ERR_RUNTIME,
                               "The differentiated Tensor at index %lld appears to not have been used in the graph. Set "
-                              "allow_unused=True "
-                              "if this is the desired behavior.",
+                              "allow_unused=True if this is the desired behavior.",
                               (long long)i);
     return true;
 }

@@ -193,11 +193,11 @@ static bool check_dirty(const tp_function_call *call, tp_tensors inputs, tp_tens
     for (int64_t i = 0; i < inputs.n; i++) {
         if (!call->dirty[i]) continue;
         if (index_in(inputs.v[i], outputs, call->noutputs) < 0)
-            return tpi_refuse(TP_ERR_RUNTIME,
-                              "Some elements marked as dirty during the forward method were not returned as output. "
-                              "The inputs that are "
-                              "modified inplace must all be outputs of the Function: input %lld of %s",
-                              (long long)i, call->name);
+            return tpi_refuse(
+                TP_ERR_RUNTIME,
+                "Some elements marked as dirty during the forward method were not returned as output. The inputs that "
+                "are modified inplace must all be outputs of the Function: input %lld of %s",
+                (long long)i, call->name);
         if (call->node && !tpi_check_recorded_write(inputs.v[i])) return false;
     }
     return true;

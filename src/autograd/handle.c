@@ -142,16 +142,14 @@ bool tp_node_pack_saved(tp_node *node, int64_t slot, const tp_saved_hooks *hooks
     if (saved->kind == TPI_SAVED_NONE)
         return tpi_refuse(TP_ERR_RUNTIME, "Calling register_hooks on a saved tensor with value None is forbidden");
     if (!saved->t)
-        return tpi_refuse(TP_ERR_RUNTIME,
-                          "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values "
-                          "of the graph are "
-                          "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need "
-                          "to backward through "
-                          "the graph a second time or if you need to access saved tensors after calling backward.");
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph "
+            "are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
+            "through the graph a second time or if you need to access saved tensors after calling backward.");
     if (saved->is_packed)
         return tpi_refuse(TP_ERR_RUNTIME, "Calling register_hooks on a saved tensor whose hooks have already been set. "
-                                          "Hint: only one pair of hooks is "
-                                          "allowed at a time.");
+                                          "Hint: only one pair of hooks is allowed at a time.");
     tpi_edge history = {NULL, 0};
     bool leaf = saved->kind == TPI_SAVED_LEAF;
     if (leaf && !tpi_history(saved->t, &history)) return false;

@@ -12,27 +12,24 @@
 /* ---- Checks ---- */
 
 static bool refuse_no_grad_view(void) {
-    return tpi_refuse(
-        TP_ERR_RUNTIME,
-        "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use "
-        "case is ambiguous "
-        "and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either "
-        "both inside the no_grad "
-        "block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).");
+    return tpi_refuse(TP_ERR_RUNTIME,
+                      "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given "
+                      "that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by "
+                      "moving both the view and the inplace either both inside the no_grad block (if you don't want "
+                      "the inplace to be tracked) or both outside (if you want the inplace to be tracked).");
 }
 
 static bool refuse_custom_view(const tp_tensor *t, const char *what) {
     const tpi_autograd *ag = tpi_autograd_of(t);
     const tpi_node *fn = ag->grad_fn;
     const char *name = !fn ? "a custom function" : tp_node_function(fn) ? fn->cls->op : fn->name;
-    return tpi_refuse(TP_ERR_RUNTIME,
-                      "Output %lld of %s is a view and %s modified inplace. This view was created inside a "
-                      "custom Function (or because an input was "
-                      "returned as-is) and the autograd logic to handle view+inplace would override the custom "
-                      "backward associated with the custom "
-                      "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by "
-                      "cloning the output of the custom Function.",
-                      (long long)ag->output, name, what);
+    return tpi_refuse(
+        TP_ERR_RUNTIME,
+        "Output %lld of %s is a view and %s modified inplace. This view was created inside a custom Function (or "
+        "because an input was returned as-is) and the autograd logic to handle view+inplace would override the custom "
+        "backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You "
+        "can fix this by cloning the output of the custom Function.",
+        (long long)ag->output, name, what);
 }
 
 static bool refuse_multi_view(const tp_tensor *t) {
@@ -69,10 +66,10 @@ bool tpi_check_recorded_write(tp_tensor *t) {
 bool tpi_check_inplace_expanded(tp_tensor *t) {
     if (!tpi_is_tensor(t, "self")) return false;
     if ((t->flags & TPI_INFERENCE) && !tpi_inference)
-        return tpi_refuse(TP_ERR_RUNTIME,
-                          "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a "
-                          "clone to get a normal tensor before "
-                          "doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.");
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
+            "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.");
     return tpi_grad_off || tpi_check_recorded_write(t);
 }
 

@@ -181,7 +181,7 @@ bool tpi_accumulator(tp_tensor *leaf, tpi_edge *edge) {
 
 /* ---- What the user sees ---- */
 
-#define refuse_null(t) tpi_is_tensor(t, "t")
+#define is_given(t) tpi_is_tensor(t, "t")
 
 bool tpi_is_tracked_leaf(const tp_tensor *t) {
     tpi_autograd *ag = tpi_autograd_of(t);
@@ -215,12 +215,11 @@ bool tp_is_leaf(const tp_tensor *t) {
 static tp_tensor *set_requires_grad(tp_tensor *t, bool on) {
     if (!tp_is_leaf(t)) {
         if (on) return t;
-        return tpi_fail(
-            TP_ERR_RUNTIME,
-            "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
-            "subgraph "
-            "that doesn't require differentiation use var_no_grad = var.detach(). This tensor is a result of %s",
-            tp_grad_fn_name(t));
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+                        "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach(). "
+                        "This tensor is a result of %s",
+                        tp_grad_fn_name(t));
     }
     if (on && !tpi_differentiable(t))
         return tpi_fail(TP_ERR_RUNTIME,
@@ -234,7 +233,7 @@ static tp_tensor *set_requires_grad(tp_tensor *t, bool on) {
     return t;
 }
 tp_tensor *tp_set_requires_grad(tp_tensor *t, bool on) {
-    if (!refuse_null(t)) return NULL;
+    if (!is_given(t)) return NULL;
     const char *before = tpi_op_enter(__func__);
     tp_tensor *set = set_requires_grad(t, on);
     tpi_op_leave(before);
@@ -254,8 +253,7 @@ static bool check_grad(const tp_tensor *t, const tp_tensor *grad) {
     if (grad->dtype != t->dtype)
         return tpi_refuse(TP_ERR_RUNTIME,
                           "attempting to assign a gradient with dtype '%s' to a tensor with grad_dtype '%s'. The "
-                          "gradient must match the tensor's "
-                          "grad_dtype (defaults to the tensor's dtype).",
+                          "gradient must match the tensor's grad_dtype (defaults to the tensor's dtype).",
                           tp_dtype_name((tp_dtype)grad->dtype), tp_dtype_name((tp_dtype)t->dtype));
     if (!tpi_opaque(grad) && !tpi_opaque(t) && !tpi_same_device(tpi_device(grad), tpi_device(t)))
         return tpi_refuse(TP_ERR_RUNTIME,
@@ -263,14 +261,13 @@ static bool check_grad(const tp_tensor *t, const tp_tensor *grad) {
     if (!tpi_same_shape(grad, t))
         return tpi_refuse(TP_ERR_RUNTIME,
                           "attempting to assign a gradient of size '%s' to a tensor of size '%s'. Please ensure that "
-                          "the gradient and the tensor are the "
-                          "same size",
+                          "the gradient and the tensor are the same size",
                           tpi_shape_text(tpi_shape(grad)), tpi_shape_text(tpi_shape(t)));
     return true;
 }
 
 bool tp_set_grad(tp_tensor *t, tp_tensor *grad) {
-    if (!refuse_null(t)) return false;
+    if (!is_given(t)) return false;
     if (grad && !check_grad(t, grad)) return false;
     if (tpi_marked(grad)) { /* optimisers and reducers read a gradient's memory */
         tp_tensor *plain = tpi_resolve(grad);
@@ -293,7 +290,7 @@ bool tp_set_grad(tp_tensor *t, tp_tensor *grad) {
 bool tp_zero_grad(tp_tensor *t) { return tp_set_grad(t, NULL); }
 
 bool tp_retain_grad(tp_tensor *t) {
-    if (!refuse_null(t)) return false;
+    if (!is_given(t)) return false;
     if (!tp_requires_grad(t))
         return tpi_refuse(TP_ERR_RUNTIME, "can't retain_grad on Tensor that has requires_grad=False");
     tpi_autograd *ag = tpi_autograd_of(t);
@@ -315,11 +312,11 @@ bool tp_retains_grad(const tp_tensor *t) {
     return ag && ag->grad_fn && ag->retains_grad;
 }
 
-tp_tensor *tp_detach(tp_tensor *t) { return refuse_null(t) ? tpi_to_scope(tpi_detached(t)) : NULL; }
+tp_tensor *tp_detach(tp_tensor *t) { return is_given(t) ? tpi_to_scope(tpi_detached(t)) : NULL; }
 
 bool tp_detach_(tp_tensor *t) {
     TPI_STOP_ON_ERROR(false);
-    if (!refuse_null(t)) return false;
+    if (!is_given(t)) return false;
     if (t->base) return tpi_refuse(TP_ERR_RUNTIME, "Can't detach views in-place. Use detach() instead.");
     tpi_autograd *ag = tpi_autograd_of(t);
     if (ag) tpi_set_history(t, ag, NULL, 0);

@@ -188,6 +188,8 @@ void tpi_set_history(tp_tensor *t, tpi_autograd *ag, tpi_node *node, uint32_t ou
     ag->output = output;
     ag->view_version = tpi_version(t);
     t->requires_grad = node != NULL;
+    /* Without the lock, and with none before: a node's outputs are attached once, by the thread that recorded it. A
+     * node that is shared by then comes with an `ag` that was just made, which retains nothing. */
     if (node && ag->retains_grad) {
         atomic_fetch_add_explicit(&ag->refs, 1, memory_order_relaxed);
         node->metas[output].retainer = ag;

@@ -9,10 +9,9 @@ static bool may_be_saved(const tp_tensor *t) {
     return !(t->flags & TPI_INFERENCE) || tpi_keeps_inference ||
            tpi_refuse(TP_ERR_RUNTIME,
                       "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
-                      "mode in computation "
-                      "tracked by autograd. To work around this, you can make a clone to get a normal tensor and use "
-                      "it in autograd, or use "
-                      "`torch.no_grad()` instead of `torch.inference_mode()`. This one is %s of shape %s",
+                      "mode in computation tracked by autograd. To work around this, you can make a clone to get a "
+                      "normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+                      "`torch.inference_mode()`. This one is %s of shape %s",
                       tp_dtype_name((tp_dtype)t->dtype), tpi_shape_text(tpi_shape(t)));
 }
 
@@ -43,8 +42,8 @@ bool tpi_saved_input(tpi_saved *slot, tp_tensor *t) {
     if (!t) return true;
     if (!may_be_saved(t)) return false;
     bool packs = tpi_packs(t);
-    if (!packs &&
-        (tpi_is_tracked_leaf(t) || tpi_asks(t))) { /* an alias would lack what the binding knows of the tensor */
+    /* An alias would lack what the binding knows of the tensor. */
+    if (!packs && (tpi_is_tracked_leaf(t) || tpi_asks(t))) {
         *slot = (tpi_saved){.t = tpi_retain(t), .version = tpi_version(t), .kind = TPI_SAVED_LEAF};
         return true;
     }
@@ -125,14 +124,12 @@ static tp_tensor *refuse_changed(const tpi_node *node, const tpi_saved *slot, ui
     return tpi_fail(
         TP_ERR_RUNTIME,
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        "[torch.%sTensor %s]%s "
-        "is at version %u; expected version %u instead. It is %s of %s (%s). %s",
+        "[torch.%sTensor %s]%s is at version %u; expected version %u instead. It is %s of %s (%s). %s",
         tp_dtype_word((tp_dtype)slot->t->dtype), tpi_shape_text(tpi_shape(slot->t)), which, version, slot->version,
         output ? "a result" : "an input", node->cls->op, node->name,
         atomic_load_explicit(&tpi_anomaly, memory_order_relaxed)
             ? "Hint: the backtrace further above shows the operation that failed to compute its gradient. The variable "
-              "in question was "
-              "changed in there or anywhere later. Good luck!"
+              "in question was changed in there or anywhere later. Good luck!"
             : "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
               "torch.autograd.set_detect_anomaly(True).");
 }
@@ -140,15 +137,13 @@ static tp_tensor *refuse_changed(const tpi_node *node, const tpi_saved *slot, ui
 tp_tensor *tpi_saved_get(tpi_node *node, const tpi_saved *slot) {
     if (slot->kind == TPI_SAVED_NONE) return NULL;
     if (!slot->t)
-        return tpi_fail(TP_ERR_RUNTIME,
-                        "Trying to backward through the graph a second time (or directly access saved tensors after "
-                        "they have already been freed). "
-                        "Saved intermediate values of the graph are freed when you call .backward() or "
-                        "autograd.grad(). Specify retain_graph=True "
-                        "if you need to backward through the graph a second time or if you need to access saved "
-                        "tensors after calling backward. "
-                        "These were saved by %s (%s)",
-                        node->cls->op, node->name);
+        return tpi_fail(
+            TP_ERR_RUNTIME,
+            "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+            "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+            "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
+            "you need to access saved tensors after calling backward. These were saved by %s (%s)",
+            node->cls->op, node->name);
     if (slot->is_packed) return from_packed(node, slot);
     uint32_t version = tpi_version(slot->t);
     if (version != slot->version) return refuse_changed(node, slot, version);

@@ -73,9 +73,9 @@ static void *call_pack(const tp_saved_hooks *hooks, tp_tensor *t) {
     if (!object) return tpi_fail(TP_ERR_RUNTIME, "a saved tensor pack hook failed");
     bool changed = tpi_version(t) != version;
     if (changed)
-        tpi_fail(TP_ERR_RUNTIME, "A saved tensor pack hook is modifying its input in place. Tensors provided as input "
-                                 "to pack hook can not be modified "
-                                 "by in-place operations as this can lead to unexpected side-effects.");
+        tpi_fail(TP_ERR_RUNTIME,
+                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can "
+                 "not be modified by in-place operations as this can lead to unexpected side-effects.");
     if (!changed && (!fine_before || tp_ok())) return object;
     if (hooks->drop) hooks->drop(object, hooks->context);
     return NULL;

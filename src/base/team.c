@@ -24,8 +24,8 @@
 
 enum {
     MOST_MEMBERS = 1024,
-    LOOKS = 64, /* between two looks at the clock */
-    ALERT = 40 * 1000,
+    LOOKS = 64,            /* between two looks at the clock */
+    ALERT = 40 * 1000,     /* nanoseconds */
     LOOK_OUT = 200 * 1000, /* nanoseconds */
     CLOSELY = 100 * 1000,  /* brief loops that follow each other within so many nanoseconds belong together, */
     SEVERAL = 4            /* and this many of them say that more will come */
@@ -160,8 +160,8 @@ static void grow_to(int workers) {
 }
 
 static void deal_out(int64_t chunks) {
-    int64_t each = chunks / team.members, extra = chunks % team.members,
-            first = 0; /* the first `extra` members have one more */
+    int64_t each = chunks / team.members, first = 0;
+    int64_t extra = chunks % team.members; /* that many members, the first, have one more */
     for (int m = 0; m < team.members; m++) {
         int64_t n = each + (m < extra);
         atomic_store_explicit(&team.runs[m].next, first, memory_order_relaxed);

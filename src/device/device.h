@@ -169,7 +169,8 @@ typedef struct tpi_device_ops {
     bool (*from_host)(tp_device device, void *block, const void *host, size_t bytes);
     bool (*synchronize)(tp_device device);
     /* Kernels from the tables. compute: the compute type; params are already of the right types. Operands that
-     * plan->numbers names are numbers on the host, in the dtype the plan says. */
+     * plan->numbers names are numbers on the host, in the dtype the plan says. map may change the plan, whose operands
+     * may point at memory that is gone when it returns: the caller uses the plan no more. */
     bool (*map)(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params);
     bool (*fold)(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute,
                  const tpi_param *params);

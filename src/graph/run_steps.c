@@ -481,10 +481,10 @@ static bool spent_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **
     (void)node;
     (void)grads;
     (void)grad_inputs;
-    return tpi_refuse(TP_ERR_RUNTIME,
-                      "Trying to backward through the graph a second time (or directly access saved tensors after they "
-                      "have already been freed). "
-                      "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad().");
+    return tpi_refuse(
+        TP_ERR_RUNTIME,
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+        "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad().");
 }
 
 static const tpi_node_class spent_class = {

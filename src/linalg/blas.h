@@ -1,4 +1,5 @@
-/* Matrix products over raw memory: the one door to the BLAS. Same bits on any number of threads. */
+/* Matrix products over raw memory: by kernels of our own (gemm.h) where they serve, else by the BLAS, which no other
+ * file calls for products. Same bits on any number of threads. */
 #ifndef TPI_BLAS_H
 #define TPI_BLAS_H
 #include "base/dtype.h"
@@ -30,8 +31,9 @@ bool tpi_blas_fits(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_s
 /* Never fails: operands must fit. */
 void tpi_multiply(const tpi_product *p);
 
-/* One plain library call on the calling thread, row-major: c (m, n) = alpha * a b + beta * c. ta, tb: the operand is
- * stored transposed; lda, ldb, ldc: from one stored row to the next. For callers that split their work themselves. */
+/* One product on the calling thread, by our own kernel or by the library, row-major: c (m, n) = alpha * a b + beta * c.
+ * ta, tb: the operand is stored transposed; lda, ldb, ldc: from one stored row to the next. For callers that split
+ * their work themselves. */
 void tpi_gemm_f32(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                   const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 void tpi_gemm_f64(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,

@@ -18,8 +18,8 @@ typedef struct packed_triangle {
 } packed_triangle;
 
 static int64_t padded(int64_t n) {
-    return (n + ROWS - 1) / ROWS
-    *ROWS;
+    const int64_t bands = (n + ROWS - 1) / ROWS;
+    return bands * ROWS;
 }
 
 static void pack_triangle(const tpi_triangle *t, int64_t n, packed_triangle *to) {

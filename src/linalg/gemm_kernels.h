@@ -202,8 +202,7 @@ static bool shares_sets(const tpi_gemm *g, const block *k, int64_t rows) {
 
 /* Are a's columns read where they are? */
 static bool reads_across(const tpi_gemm *g, const block *k, int64_t columns) {
-    return g->a_row == 1 && k->depth <= TPI_GEMM_SHALLOW && columns <= NARROW
-    &&g->a_col % SAME_SETS;
+    return g->a_row == 1 && g->a_col % SAME_SETS && k->depth <= TPI_GEMM_SHALLOW && columns <= NARROW;
 }
 
 void G(tile)(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns) {

@@ -3,8 +3,8 @@
 
 tp_layout tpi_suggested_layout(const tp_tensor *t) {
     if ((t->ndim != 4 && t->ndim != 5) || t->strides[1] == 0) return TP_CONTIGUOUS;
-    int64_t least =
-        0; /* what the next dim's stride must reach: channels, then the last dim back to the third, then images */
+    /* What the next dim's stride must reach: channels, then the last dim back to the third, then images. */
+    int64_t least = 0;
     for (int i = 0; i < t->ndim; i++) {
         int d = i == 0 ? 1 : i < t->ndim - 1 ? t->ndim - i : 0;
         if (t->shape[d] == 0 || t->strides[d] < least) return TP_CONTIGUOUS;

@@ -5,9 +5,8 @@
 tp_dtype tpi_compute_dtype(const tp_tensor *t, const char *argument) {
     if (t->dtype == TP_FLOAT64) return TP_FLOAT64;
     if (t->dtype == TP_FLOAT32 || t->dtype == TP_FLOAT16 || t->dtype == TP_BFLOAT16) return TP_FLOAT32;
-    tpi_fail(TP_ERR_MISSING, "argument '%s': \"%s\" not implemented for '%s', expected a floating dtype, got %s",
-             argument, tpi_op_now ? tpi_op_now : "cpu", tp_dtype_word((tp_dtype)t->dtype),
-             tp_dtype_name((tp_dtype)t->dtype));
+    tpi_fail(TP_ERR_MISSING, "argument '%s': not implemented for '%s', expected a floating dtype, got %s", argument,
+             tp_dtype_word((tp_dtype)t->dtype), tp_dtype_name((tp_dtype)t->dtype));
     return TP_NO_DTYPE;
 }
 

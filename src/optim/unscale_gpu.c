@@ -8,10 +8,9 @@ static bool unscale(tp_device device, tp_tensor *g, tp_tensor *flag, double scal
     const tpi_gpu_define defines[] = {TPI_DEFINE_DTYPE("X", g->dtype)};
     bool wide = g->dtype == TP_FLOAT64;
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &site, wide, 1, defines);
-    float narrow = (float)scale;
     int64_t blocks = tpi_ceil_div(g->numel, 1024);
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(g->data), TPI_GPU_PTR(flag->data), TPI_GPU_VAL(g->numel),
-                                wide ? TPI_GPU_VAL(scale) : TPI_GPU_VAL(narrow)};
+                                TPI_GPU_REAL(scale, wide)};
     return kernel && tpi_gpu_launch(device, kernel, blocks, 256, 0, 4, args);
 }
 

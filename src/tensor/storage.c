@@ -21,7 +21,7 @@ static void count_bytes(tp_device device, int64_t bytes) {
     tpi_storage_balance += bytes;
     if (device.type != TP_CPU) tpi_device_balance += bytes;
 }
-TPI_THREAD_LOCAL tpi_recorder *tpi_recording;
+TPI_THREAD_LOCAL tpi_recorder *tpi_recording; /* tensor/recorder.h. Here, since storages are what it hears of first */
 
 static tpi_storage *born(tpi_storage *s) {
     if (__builtin_expect(tpi_recording != NULL, 0)) tpi_recording->born(tpi_recording, s);
@@ -41,17 +41,14 @@ static tpi_storage *header_new(tp_device device, size_t inline_bytes) {
     s->release = NULL;
     s->context = NULL;
     s->foreign = false;
-    s->inside = inline_bytes > 0;
-    s->made_up = false;
+    s->keeps_data = inline_bytes > 0;
+    s->watched = s->made_up = false;
     return s;
 }
 
 static void header_free(tpi_storage *s) { tpi_free(s, TPI_ALIGN + s->inline_bytes); }
 
-/* Storages whose last reference goes to the watcher (include/taper/binding.h) instead of freeing them. They carry this
- * bit in `inline_bytes`, which is small. */
-#define WATCHED 0x80000000u
-static void (*watcher_of_all)(tpi_storage *s);
+static void (*watcher_of_all)(tpi_storage *s); /* of storages that are watched */
 
 tpi_storage *tpi_storage_new(tp_device device, size_t bytes) {
     bool inside = device.type == TP_CPU && bytes <= INSIDE_BYTES;
@@ -91,7 +88,7 @@ tpi_storage *tpi_storage_lend(tpi_storage *owner) {
     s->data = owner->data;
     s->bytes = s->capacity = owner->bytes;
     s->context = tpi_storage_retain(owner);
-    s->inside = true;
+    s->keeps_data = true;
     count_bytes(s->device, (int64_t)s->bytes);
     return s;
 }
@@ -118,7 +115,7 @@ static bool copy_bytes(tp_device device, char *to, char *from, size_t bytes) {
 bool tpi_storage_resize(tpi_storage *s, size_t bytes) {
     if (bytes <= s->capacity) {
         if (!s->foreign) count_bytes(s->device, (int64_t)bytes - (int64_t)s->bytes);
-        if (!s->foreign && !s->inside && bytes < s->bytes && s->device.type == TP_CPU)
+        if (!s->foreign && !s->keeps_data && bytes < s->bytes && s->device.type == TP_CPU)
             tpi_discard(s->data + bytes, s->bytes - bytes); /* tensors remember where their data is: the place stays */
         s->bytes = bytes;
         return true;
@@ -135,17 +132,17 @@ bool tpi_storage_resize(tpi_storage *s, size_t bytes) {
         tpi_above.free(s->device, data, bytes);
         return false;
     }
-    if (!s->inside) tpi_above.free(s->device, s->data, s->capacity);
+    if (!s->keeps_data) tpi_above.free(s->device, s->data, s->capacity);
     count_bytes(s->device, (int64_t)bytes - (int64_t)s->bytes);
     s->data = data;
     s->bytes = s->capacity = bytes;
-    s->inside = false;
+    s->keeps_data = false;
     return true;
 }
 
 void tpi_storage_free(tpi_storage *s) {
-    if (s->inline_bytes & WATCHED) {
-        s->inline_bytes &= ~WATCHED;
+    if (s->watched) {
+        s->watched = false;
         atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
         watcher_of_all(s);
         return;
@@ -154,19 +151,19 @@ void tpi_storage_free(tpi_storage *s) {
         if (s->release) s->release(s->context);
     } else {
         count_bytes(s->device, -(int64_t)s->bytes);
-        if (!s->inside) tpi_above.free(s->device, s->data, s->capacity);
+        if (!s->keeps_data) tpi_above.free(s->device, s->data, s->capacity);
         if (s->context) tpi_storage_release(s->context); /* its shared copy (shared.c), or who lent it */
     }
     if (!tpi_handle_kept(s)) header_free(s);
 }
 
 void tpi_storage_empty(tpi_storage *s) {
-    if (s->foreign || s->inside || s->context) return;
+    if (s->foreign || s->keeps_data || s->context) return;
     count_bytes(s->device, -(int64_t)s->bytes);
     tpi_above.free(s->device, s->data, s->capacity);
     s->data = NULL;
     s->bytes = s->capacity = 0;
-    s->inside = true; /* nothing is left to free but the header */
+    s->keeps_data = true; /* nothing is left to free but the header */
 }
 
 /* ---- What the user holds ---- */
@@ -209,7 +206,7 @@ int64_t tp_storage_references(const tp_storage *s) {
 
 bool tp_storage_watch(tp_storage *s, void (*watcher)(tp_storage *s)) {
     if (!given(s)) return false;
-    s->inline_bytes = watcher ? s->inline_bytes | WATCHED : s->inline_bytes & ~WATCHED;
+    s->watched = watcher != NULL;
     if (watcher) watcher_of_all = watcher;
     return true;
 }

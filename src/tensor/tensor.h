@@ -23,7 +23,8 @@ typedef struct tp_storage {
     void *context; /* what release is given; of our own blocks: a storage that it keeps, or NULL: its shared copy, or
                       the one that lent it its memory */
     bool foreign;
-    bool inside;  /* data is behind the header, or lent: it is not freed */
+    bool keeps_data; /* data is not freed: it is behind the header, lent, or was given back before */
+    bool watched;    /* the last reference goes to the watcher (include/taper/binding.h) instead of freeing it */
     bool made_up; /* stands for a meta tensor's memory: the values mean nothing, nor do those of what is made of them */
 } tpi_storage;
 

@@ -85,6 +85,16 @@ def test_a_placeholder_has_no_protocol_but_those_of_annotations():
     assert getattr(placeholder, "anything", 5) == 5
 
 
+def test_hasattr_says_no_where_a_file_stands_for_a_package_of_pytorchs():
+    assert run("""
+        import torch
+        from taper import _hook
+        _hook.known()["torch.special"] |= {"inner"}
+        _hook.known()["torch.special.inner"] = frozenset()
+        print(hasattr(torch.special, "inner"), hasattr(torch.signal.windows, "windows"))
+    """).split() == ["False", "True"]
+
+
 def test_an_import_that_is_tried_fails_at_once():
     assert run(f"""
         import importlib.util

@@ -1,6 +1,9 @@
 """Data parallel training: DistributedDataParallel, SyncBatchNorm, DataParallel, Horovod's interface and
 ZeroRedundancyOptimizer, each against one process with the whole batch."""
 
+import subprocess
+import sys
+
 import pytest
 import taper as torch
 from ranks import PROGRAMS, run_ranks
@@ -32,13 +35,26 @@ def test_batch_norm_over_all_ranks(tmp_path):
     run_ranks(2, "ddp/norm.py", tmp_path)
 
 
+def test_all_hooks_have_names_where_partials_are_descriptors():
+    """From Python 3.13 on functools.partial is a descriptor, which an Enum does not take for a member."""
+    program = """
+import functools
+class partial(functools.partial):
+    def __get__(self, object, owner=None):
+        return self
+functools.partial = partial
+from taper.distributed.algorithms.ddp_comm_hooks import DDPCommHookType
+print(len(DDPCommHookType), all(callable(hook.value) for hook in DDPCommHookType))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["8", "True"], done.stderr
+
+
 def test_horovod(tmp_path):
     run_ranks(2, "ddp/horovod_calls.py", tmp_path)
 
 
 def test_horovod_begins_at_the_last_commit():
-    import subprocess
-    import sys
 
     done = subprocess.run(
         [
@@ -126,8 +142,6 @@ def test_the_example_saves_when_told_and_goes_on(tmp_path):
     import os
     import re
     import signal
-    import subprocess
-    import sys
 
     from test_scripts import EXAMPLES, digits
 

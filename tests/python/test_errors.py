@@ -237,6 +237,11 @@ F = torch.nn.functional
         ),
         (lambda: F.interpolate(PICTURE.int(), 3, mode="bilinear"), NotImplementedError, "not implemented for 'Int'"),
         (
+            lambda: F.layer_norm(PICTURE.long(), (6,)),
+            NotImplementedError,
+            r"^layer_norm\(\): argument 'input': not implemented for 'Long', expected a floating dtype, got int64$",
+        ),
+        (
             lambda: F.interpolate(PICTURE, (3, 3, 3)),
             ValueError,
             "Input and output must have the same number of spatial dimensions",

@@ -122,6 +122,8 @@ def test_named_results_print_a_line_each():
         ),
         ("torch.vmap(lambda row: row * 2)(x)", "MulBackward0"),
         ("torch.vmap(lambda row: row * 2, in_dims=1)(x)", "MulBackward0"),
+        ("torch.swapaxes(x, 0, 1)", "TransposeBackward0"),
+        ("torch.swapdims(x, 0, 1)", "TransposeBackward0"),
         ("(x * 1).clamp_(0, 1)", "ClampBackward1"),
         ("torch.mm(w, w.T).addmm_(w, w.T)", "AddmmBackward0"),
         ("(x * 1).tril_()", "TrilBackward0"),

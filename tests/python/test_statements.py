@@ -151,3 +151,12 @@ def test_functions_whose_names_macros_make_are_looked_at():
     )
     assert [code[start:end] for start, end, _, _ in statements.chains(code)] == ["a[0] = 1, b[0] = 2;"]
     assert found("list = (pair){1, 2};\n    use((list_of(int)){3, 4});") == []
+
+
+def test_products_that_are_cut_before_the_star_are_found():
+    def cut(body):
+        return len(list(statements.cut_products(statements.masked(body))))
+
+    assert cut("for (i = 0; i < n; i++) dx[i] = g[i] - EXP(y[i])\n    *s;") == 1
+    assert cut("const int64_t at = group * ROWS\n    *r->n * r->row;") == 1
+    assert cut("if (ok)\n    *out = 1;\nelse\n    *out = 2;\nint *a, /* first */\n    *b;") == 0

@@ -421,7 +421,8 @@ static void write_compose(text *t, const op *o) {
     if (many) put(t, "    bool fine = false;\n");
     if (o->nresults > 1) put(t, "    for (int i = 0; i < %d; i++) out[i] = NULL;\n", o->nresults);
     if (!many) put(t, list ? "    tp_tensors out = {NULL, 0};\n" : "    tp_tensor *out = NULL;\n");
-    put(t, "%s%s    goto done;\ndone:\n    tpi_drop_all(t, %d);\n", body.s, many ? "    fine = true;\n" : "", s.ntemps);
+    put(t, "%s%s%s    tpi_drop_all(t, %d);\n", body.s, many ? "    fine = true;\n" : "", label(&body, 0, "done"),
+        s.ntemps);
     for (int i = 0; i < s.nlists; i++) put(t, "    tpi_release_list(l[%d]);\n", i);
     if (!o->plain && !list) write_rename(t, o);
     if (o->nresults > 1) put(t, "    if (!fine) tpi_drop_all(out, %d);\n", o->nresults);
@@ -532,10 +533,7 @@ static void write_functional(text *t, const op *o, const needs *n) {
         put(t, "    if (!tpi_grad_off && (%s)) {\n", track);
         put(t, "        tpi_node *node = %s_node(%s);\n        if (!node) goto failed;\n", o->cname, arguments(o));
         write_attach(t, o, n, outs, "        ", "goto unrecorded;", false);
-        put(t,
-            "        return %s;\n        goto unrecorded;\n    unrecorded:\n        tpi_node_release(node);\n        "
-            "goto "
-            "failed;\n    }\n",
+        put(t, "        return %s;\n    unrecorded:\n        tpi_node_release(node);\n        goto failed;\n    }\n",
             many ? "true" : "out");
     }
     if (o->todo) write_missing(t, o);
@@ -707,10 +705,7 @@ static void write_inplace(text *t, const op *o, const needs *n) {
         copy.args[0].type = T_TENSOR; /* conditions inside name self as a plain tensor */
         put(t, "    if (node) {\n");
         write_attach(t, &copy, n, outs, "        ", "goto unrecorded;", true);
-        put(t,
-            "    }\n    return %s;\n    goto unrecorded;\nunrecorded:\n    tpi_node_release(node);\n    return "
-            "NULL;\n}\n\n",
-            self);
+        put(t, "    }\n    return %s;\nunrecorded:\n    tpi_node_release(node);\n    return NULL;\n}\n\n", self);
     } else if (constant)
         put(t, "    return tpi_record_constant(&constant, %s) ? %s : NULL;\n}\n\n", self, self);
     else

@@ -346,8 +346,7 @@ text write_layer_source(void) {
     text t = {0};
     put(&t, "/* Layers, from tables/layers. Written by opgen: do not edit. */\n#include \"nn/layer.h\"\n#include "
             "\"autograd/glue.h\"\n#include \"tensor/check_arguments.h\"\n#include \"tpi_layers.h\"\n#include "
-            "<math.h>\n#include "
-            "<taper/nn.h>\n\n");
+            "<math.h>\n#include <taper/nn.h>\n\n");
     for (int i = 0; i < nlayers; i++)
         if (layers[i]->forward_op) put(&t, "extern const tp_operator tpi_operator_%s;\n", layers[i]->forward_op->cname);
     for (int i = 0; i < nlayers; i++) {

@@ -345,12 +345,8 @@ static void parse_layer_line(layer *l, const char *s, location at) {
     else if (!starts(&rest, "for"))
         fail(at,
              "unknown keyword at '%.30s'; expected doc, cname, base, set, pyset, parameter, buffer, temporary, reset, "
-             "build, "
-             "forward, pyforward, check, need, dims, facts, quantize, repr, constants, onlyc, pymake, passing, "
-             "keeping, factory, "
-             "any_arguments, "
-             "python, mixin, "
-             "sample or for",
+             "build, forward, pyforward, check, need, dims, facts, quantize, repr, constants, onlyc, pymake, passing, "
+             "keeping, factory, any_arguments, python, mixin, sample or for",
              s);
 }
 

@@ -308,6 +308,7 @@ void write_record(text *t, const op *o, const needs *n) {
         if (is_tensors(o->args[i].type) && n->saved[i]) put(&lists, " + (int)%s.n", o->args[i].name);
     if (o->part) write_into(t, o, n);
     const char *class = write_classes(t, o, n);
+    const size_t begin = t->n;
     put(t, "static tpi_node *%s_node(%s) {\n", o->cname, parameters(o, false));
     put(t,
         "    tpi_node *node = tpi_node_new(%s, %s, %d%s, sizeof(struct %s_attrs), %d);\n    if (!node) return NULL;\n",
@@ -317,7 +318,10 @@ void write_record(text *t, const op *o, const needs *n) {
     write_arguments(t, o, n);
     write_fields(t, o, n);
     write_saves(t, o, n, fixed);
-    put(t, "    return node;\n    goto failed;\nfailed:\n    tpi_node_release(node);\n    return NULL;\n}\n\n");
+    put(t, "    return node;\n");
+    const char *failed = label(t, begin, "failed");
+    if (*failed) put(t, "%s    tpi_node_release(node);\n    return NULL;\n", failed);
+    put(t, "}\n\n");
 }
 
 void write_attach(text *t, const op *o, const needs *n, const char *const *outs, const char *indent,
@@ -516,6 +520,7 @@ void write_backward(text *out, const op *o, const needs *n) {
     }
     int fixed = saved_slot(o, n, -1, -1);
     text *t = out;
+    const size_t begin = t->n;
     put(t, "static bool %s_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {\n", o->cname);
     put(t, "    struct %s_attrs *a = tpi_node_attrs(node);\n    (void)a;\n    bool fine = false;\n", o->cname);
     put(t, "    tp_tensor *t[%d] = {NULL};\n    tp_tensor *held[%d] = {NULL};\n", s.ntemps + 1, fixed + 1);
@@ -544,8 +549,8 @@ void write_backward(text *out, const op *o, const needs *n) {
                     o->results[r].name, o->results[r].name, r, r);
     }
     write_unpack(t, o, n);
-    put(t, "%s    fine = true;\n    goto done;\ndone:\n    tpi_drop_all(t, %d);\n    tpi_drop_all(held, %d);\n",
-        body.s ? body.s : "", s.ntemps, fixed);
+    put(t, "%s    fine = true;\n", body.s ? body.s : "");
+    put(t, "%s    tpi_drop_all(t, %d);\n    tpi_drop_all(held, %d);\n", label(t, begin, "done"), s.ntemps, fixed);
     for (int i = 0; i < s.nlists; i++) put(t, "    tpi_release_list(l[%d]);\n", i);
     for (int i = 0; i < o->nargs; i++)
         if (n->saved[i] && is_tensors(o->args[i].type)) put(t, "    tpi_release_list(%s);\n", o->args[i].name);

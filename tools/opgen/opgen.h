@@ -32,6 +32,7 @@ typedef struct text {
     size_t n, capacity;
 } text;
 void put(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *label(const text *t, size_t from, const char *name); /* "NAME:" if the text from there on jumps to it */
 char *format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *copy_n(const char *s, size_t n);
 /* zeroed memory; ends the program when there is none. Never freed: opgen runs for milliseconds. */

@@ -318,8 +318,7 @@ static void write_optimiser(text *t, const optimiser *o) {
     const char *formula = python_formula(o);
     put(t,
         "static const tp_optimiser_kind kind_%s = {\"%s\", %s, %s, %d, %d, options_%s, group_%s, defaults_%s, "
-        "parts_%s, %d, states_%s, %s, "
-        "messages_%s, &ops_%s, %s, %d, %d};\n\n",
+        "parts_%s, %d, states_%s, %s, messages_%s, &ops_%s, %s, %d, %d};\n\n",
         o->cname, o->name, c_string(o->doc), o->like ? format("\"%s\"", o->like->name) : "NULL", o->noptions,
         o->nvalues, o->cname, o->cname, o->cname, o->cname, o->nslots, o->cname, o->early ? "true" : "false", o->cname,
         o->cname, formula ? c_string(formula) : "NULL", find_value(o, "lr"), o->momentum);
@@ -345,8 +344,7 @@ text write_optimisers(void) {
 text write_optimisers_internal(void) {
     text t = {0};
     put(&t, "/* Where native updates find their options and state. Written by opgen: do not edit. */\n#ifndef "
-            "TPI_OPTIMISERS_H\n#define "
-            "TPI_OPTIMISERS_H\n");
+            "TPI_OPTIMISERS_H\n#define TPI_OPTIMISERS_H\n");
     for (int i = 0; i < noptimisers; i++) {
         const optimiser *o = optimisers[i];
         if (o->update) continue;

@@ -47,13 +47,11 @@ static void write_constructor(text *t, const optimiser *o) {
         o->cname, o->cname, o->cname);
     put(t,
         "#ifdef __cplusplus\nTP_END\nstatic inline tp_optimiser *tp_%s(tp_tensors params, const tp_%s_options &options "
-        "= tp_%s_options()) "
-        "{ return tp_%s_with(params, &options); }\nTP_BEGIN\n",
+        "= tp_%s_options()) { return tp_%s_with(params, &options); }\nTP_BEGIN\n",
         o->cname, o->cname, o->cname, o->cname);
     put(t,
         "#else\n#define tp_%s(...) TP_%s_(__VA_ARGS__, )\n#define TP_%s_(params, ...) TP_WITH_(tp_%s_options, "
-        "tp_%s_with(params, &tp_o_), "
-        "TP_%s_DEFAULTS_, __VA_ARGS__)\n"
+        "tp_%s_with(params, &tp_o_), TP_%s_DEFAULTS_, __VA_ARGS__)\n"
         "#define TP_%s_DEFAULTS_ %s\n#endif\n\n",
         o->cname, upper(o->cname), upper(o->cname), o->cname, o->cname, upper(o->cname), upper(o->cname), defaults.s);
 }
@@ -107,11 +105,9 @@ static void write_block(text *t, const char *title, const block *b, const char *
 text write_optimisers_docs(void) {
     text t = {0};
     put(&t, "# Optimisers\n\nWritten by opgen from `tables/optimisers`; `make` keeps it current. "
-            "[tables.md](tables.md) has the language. "
-            "In C an optimiser is\n"
+            "[tables.md](tables.md) has the language. In C an optimiser is\n"
             "`tp_adam(params, .lr = 1e-3)` (`taper/optim.h`), in Python `torch.optim.Adam(params, lr=1e-3)`. Options "
-            "in brackets are "
-            "accepted for\n"
+            "in brackets are accepted for\n"
             "PyTorch's sake and change nothing: every step is one fused call.\n");
     for (int i = 0; i < noptimisers; i++) {
         const optimiser *o = optimisers[i];

@@ -437,12 +437,6 @@ static void parse_todo(op *o, const char *s, location at) {
     }
 }
 
-static void parse_internal(op *o, const char *s, location at) {
-    (void)s;
-    (void)at;
-    o->internal = true;
-}
-
 static void parse_lazy(op *o, const char *s, location at) {
     (void)at;
     o->lazy = word(&s);
@@ -520,7 +514,6 @@ static const struct {
              {"arg", parse_arg},
              {"cname", parse_cname},
              {"check", parse_check},
-             {"internal", parse_internal},
              {"sample", parse_good_sample},
              {"error", parse_error_sample}};
 

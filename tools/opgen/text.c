@@ -54,6 +54,10 @@ char *format(const char *format, ...) {
     return t.s;
 }
 
+const char *label(const text *t, size_t from, const char *name) {
+    return t->s && strstr(t->s + from, format("goto %s;", name)) ? format("%s:\n", name) : "";
+}
+
 char *upper(const char *s) {
     char *r = copy_n(s, strlen(s));
     for (char *p = r; *p; p++) *p = (char)toupper((unsigned char)*p);

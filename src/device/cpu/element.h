@@ -95,8 +95,8 @@ EL double el_fmod_f64(double x, double y) {
 }
 
 #define EL_SIGNBIT(x) (__builtin_signbit(x) != 0)
-#define EL_HEAVY \
-    static __attribute__((unused, noinline)) /* too long to put in line: no loop over it vectorises anyway */
+/* Functions that are too long to put in line: no loop over them vectorises anyway. */
+#define EL_HEAVY static __attribute__((unused, noinline))
 /* lgamma(x) / ((x - 1) (x - 2)) from 0.75 to 2.25, with u = (x - 1.5) / 0.75. */
 EL double el_lgamma_middle(double u) {
     double p = -2.54640564900322e-06;

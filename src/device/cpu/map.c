@@ -237,22 +237,30 @@ static void study_rows(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
     job->rows = true;
 }
 
+/* The types that the kernel takes operands in. A narrow kernel reads and writes elements of the dtype `narrow` as they
+ * are, but for operand `constant`, a number. */
+static void settle_types(map_job *job, const tpi_map_op *op, tp_dtype type, tp_dtype narrow, int constant) {
+    job->type[0] = (uint8_t)tpi_result_dtype(op->result, narrow ? narrow : type);
+    for (int k = 1; k < job->nargs; k++) {
+        const tpi_ctype fixed = (tpi_ctype)op->in_type[k - 1];
+        if (narrow && k != constant)
+            job->type[k] = (uint8_t)narrow;
+        else
+            job->type[k] = (uint8_t)(fixed == TPI_CTYPES ? type : tpi_ctype_dtype(fixed));
+    }
+}
+
 /* What is known of each operand once and for all. */
 static void study(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
     const tpi_plan *p = job->plan;
-    const tp_dtype type = tpi_ctype_dtype(compute);
     int64_t widest = 1;
     bool constants = false, in_place = false;
     job->all_packed = true;
     int narrow = TP_NO_DTYPE, single = 0;
     const tpi_block_fn narrow_fn = narrow_kernel(job, op, compute, &narrow, &single);
     if (narrow_fn) job->fn = narrow_fn;
+    settle_types(job, op, tpi_ctype_dtype(compute), narrow_fn ? (tp_dtype)narrow : TP_NO_DTYPE, single);
     for (int k = 0; k < job->nargs; k++) {
-        int fixed = k ? op->in_type[k - 1] : TPI_CTYPES;
-        job->type[k] = (uint8_t)(k == 0 ? tpi_result_dtype(op->result, narrow_fn ? (tp_dtype)narrow : type)
-                                 : narrow_fn && k != single ? (tp_dtype)narrow
-                                 : fixed == TPI_CTYPES      ? type
-                                                            : tpi_ctype_dtype((tpi_ctype)fixed));
         job->size[k] = tpi_dtype_bytes[job->type[k]];
         if (job->size[k] > widest) widest = job->size[k];
         job->same[k] = p->dtype[k] == job->type[k];
@@ -270,8 +278,8 @@ static void study(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
     if (!narrow_fn) study_rows(job, op, compute);
 }
 
-/* One block of operands that need no gathering: the straight way for small tensors. */
-/* Not inlined, as turn_over: their arrays would stay on the stack while larger work runs. */
+/* One block of operands that need no gathering: the straight way for small tensors. Not inlined, as transpose_operand:
+ * their arrays would stay on the stack while larger work runs. */
 static __attribute__((noinline)) bool map_small(const map_job *job) {
     const tpi_plan *p = job->plan;
     char *arg[MAX_ARGS];
@@ -289,7 +297,7 @@ static __attribute__((noinline)) bool map_small(const map_job *job) {
 
 /* ---- Inputs that run fastest along another dimension than the result ---- */
 
-/* Gathering such an input block by block reads a cache line per element; turning it over first, tile by tile, does not.
+/* Gathering such an input block by block reads a cache line per element; transposing it first, tile by tile, does not.
  */
 static bool is_transposed(const tpi_plan *p, int k) {
     int64_t size = tpi_dtype_bytes[p->dtype[k]];

@@ -69,6 +69,8 @@ static struct {
     const char *(*status_text)(int status);
 } lt;
 
+/* For `lt`, and the handle and plans of each device. It is held while a product is started, too: a plan may be taken
+ * from the table by the next one, and a handle is one thread's at a time. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool open_library(void) {

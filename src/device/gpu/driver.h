@@ -53,6 +53,11 @@ typedef struct tpi_gpu_arg {
 } tpi_gpu_arg;
 #define TPI_GPU_PTR(p) ((tpi_gpu_arg){TPI_GPU_POINTER, 0, (p)})
 #define TPI_GPU_VAL(v) ((tpi_gpu_arg){TPI_GPU_VALUE, sizeof(v), &(v)})
+/* A number that the kernel takes as `const A`, its type to compute in. Never hand over a double otherwise: to OpenCL
+ * without double precision the word means float. */
+#define TPI_GPU_REAL(x, wide)                                                      \
+    ((wide) ? (tpi_gpu_arg){TPI_GPU_VALUE, sizeof(double), &(double){(double)(x)}} \
+            : (tpi_gpu_arg){TPI_GPU_VALUE, sizeof(float), &(float){(float)(x)}})
 
 /* Matrix products in column order of batches, BLAS's meaning: C = act(alpha op(A) op(B) + beta C + bias). */
 typedef struct tpi_gpu_gemm {

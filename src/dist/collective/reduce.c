@@ -1,6 +1,7 @@
 /* Combining rows in blocks that stay in the first cache: each block is widened to its compute type, combined row by
  * row, and narrowed. The order of the rows is the order of the operations, so the bits are the same however the ranks
- * arrive. */
+ * arrive. An all-reduce therefore is no ring, in which each part of the sum would begin at another rank: whoever
+ * combines has the rows of all ranks. */
 #include "dist/collective/reduce.h"
 #include <complex.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Sockets for process groups: listening, connecting, sending and receiving whole messages, each with a deadline.
- * Sockets close on exec and are known to a forked child, which closes them (tpi_net_forked), so that a rank's death is
+ * Sockets close on exec and are known to a forked child, which closes them, so that a rank's death is
  * seen while a child of its lives on. */
 #ifndef TPI_DIST_NET_H
 #define TPI_DIST_NET_H

@@ -257,9 +257,8 @@ static void warn_of_no_mpi(const tpi_job *job, const char *backend) {
     if (!why) return;
     snprintf(text, sizeof text,
              "MPI started the %d ranks of this job, but their messages go over TCP, which is slower, because %s. Load "
-             "the module of the MPI "
-             "that started them, or name its library (TAPER_MPI=/path/libmpi.so). The backend 'gloo' takes TCP without "
-             "this warning",
+             "the module of the MPI that started them, or name its library (TAPER_MPI=/path/libmpi.so). The backend "
+             "'gloo' takes TCP without this warning",
              job->size, why);
     tpi_report(text);
 }

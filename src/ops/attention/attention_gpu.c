@@ -167,8 +167,11 @@ static tp_tensor *scores(tpi_temporaries *temps, tp_tensor *q, tp_tensor *k, int
 
 /* ---- Rows of scores: attention_rows_gpu_kernel.h ---- */
 typedef struct attention_t { /* as the kernels have it */
+    union {
+        double wide;
+        float narrow;
+    } scale; /* the kernels' A. First, so that what follows stands at the same place behind either */
     int64_t rows, queries, mask[3];
-    double scale;
     int keys;
 } attention_t;
 
@@ -195,8 +198,12 @@ static tpi_gpu_function *rows_kernel(const heads *h, const tpi_gpu_site *site, c
                                defines);
 }
 
-static attention_t described(const heads *h, const tp_tensor *mask, int64_t n) {
-    attention_t c = {.rows = n * h->queries, .queries = h->queries, .scale = h->scale, .keys = (int)h->keys};
+static attention_t described(const heads *h, const tp_tensor *mask, int64_t n, bool wide) {
+    attention_t c = {.rows = n * h->queries, .queries = h->queries, .keys = (int)h->keys};
+    if (wide)
+        c.scale.wide = h->scale;
+    else
+        c.scale.narrow = (float)h->scale;
     for (int i = 0; mask && i < 3; i++) c.mask[i] = mask->strides[i];
     return c;
 }
@@ -211,7 +218,7 @@ static bool forward_rows(const heads *h, tp_tensor *s, int64_t first, int64_t n,
     tpi_gpu_rows r;
     tpi_gpu_function *kernel =
         !h->mask || mask ? rows_kernel(h, &site, s, (tp_dtype)p->dtype, mask, address(s) | address(p), 1, &r) : NULL;
-    const attention_t c = described(h, mask, n);
+    const attention_t c = described(h, mask, n, s->dtype == TP_FLOAT64);
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(p->data), TPI_GPU_PTR(sums->data), TPI_GPU_PTR(s->data),
                                 TPI_GPU_PTR(tpi_gpu_data(mask)), TPI_GPU_VAL(c)};
     bool ok =
@@ -234,7 +241,7 @@ static bool backward_rows(const heads *h, tp_tensor *s, tp_tensor *dots, int64_t
     tpi_gpu_rows r;
     tpi_gpu_function *kernel =
         !h->mask || mask ? rows_kernel(h, &site, s, (tp_dtype)s->dtype, mask, address(s) | address(dots), 2, &r) : NULL;
-    const attention_t c = described(h, mask, n);
+    const attention_t c = described(h, mask, n, s->dtype == TP_FLOAT64);
     const tpi_gpu_arg args[] = {
         TPI_GPU_PTR(s->data), TPI_GPU_PTR(dots->data), TPI_GPU_PTR(f.sums->data),       TPI_GPU_PTR(f.means->data),
         TPI_GPU_PTR(s->data), TPI_GPU_PTR(dots->data), TPI_GPU_PTR(tpi_gpu_data(mask)), TPI_GPU_VAL(c)};

@@ -17,9 +17,9 @@ ROW_PIECE(S)
 ROW_PIECE(P)
 
 typedef struct attention_t {
+    A scale; /* what follows stands at the same place behind a float and a double */
     int64_t rows, queries;
     int64_t mask[3]; /* strides: of heads, queries, keys */
-    double scale;
     int keys;
 } attention_t;
 
@@ -34,15 +34,15 @@ INLINE A score(const A v, const int key, const int64_t row, const attention_t *c
     if (key > query) return (A)-INFINITY;
 #endif
 #if MASK == 1
-    return mask[at] ? v * (A)c->scale : (A)-INFINITY;
+    return mask[at] ? v * c->scale : (A)-INFINITY;
 #else
-    return v * (A)c->scale + (A)GET_M(mask[at]);
+    return v * c->scale + (A)GET_M(mask[at]);
 #endif
 }
 #elif CAUSAL
-#define SCORE(v, key) ((int64_t)(key) <= row % c.queries ? (A)(v) * (A)c.scale : (A)-INFINITY)
+#define SCORE(v, key) ((int64_t)(key) <= row % c.queries ? (A)(v)*c.scale : (A)-INFINITY)
 #else
-#define SCORE(v, key) ((A)(v) * (A)c.scale)
+#define SCORE(v, key) ((A)(v)*c.scale)
 #endif
 
 #ifdef KERNEL_forward
@@ -112,7 +112,7 @@ KERNEL(entry)
     const int n = c.keys;
     const int64_t row = GROUP_ROW, from = row * n;
     if (row >= c.rows) return;
-    const A logarithm = AT(const A, sums)[row], mean = AT(const A, means)[row], scale = (A)c.scale;
+    const A logarithm = AT(const A, sums)[row], mean = AT(const A, means)[row], scale = c.scale;
     const int blind = logarithm == (A)-INFINITY;
 #if LONG
     A v[VEC], d[VEC];

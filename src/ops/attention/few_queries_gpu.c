@@ -11,15 +11,18 @@ enum {
     BLOCKS = 512 /* enough for a GPU: more heads than that are not cut */
 };
 
-typedef struct few_t { /* as the kernels have it */
-    int64_t q[3], k[3], v[3], o[3], mask[4];
-    int64_t heads, queries, keys, parts, chunk;
-    double scale;
+typedef struct few_t {                       /* as the kernels have it */
+    int64_t q[3], k[3], v[3], o[3], mask[4]; /* strides: of batches, heads and rows; of the mask's keys too */
+    int64_t heads, queries, keys;
+    int64_t parts, chunk; /* into how many the keys are cut, and keys of one */
+    float scale;          /* these kernels compute in float */
 } few_t;
 
-typedef struct form {
-    int lanes, per, queries, mask;
-    bool causal, alone;
+typedef struct form {   /* what a kernel is compiled for */
+    int lanes, per;     /* threads that have a key together; elements of it that each has, PIECE bytes */
+    int queries;        /* 1, 2 or MOST_QUERIES: at least as many as there are */
+    int mask;           /* 0: none, 1: of bools, 2: of numbers to add */
+    bool causal, alone; /* alone: the keys are one part, so that nothing is left to join */
     tp_dtype dtype, mask_dtype;
     int64_t depth;
 } form;
@@ -65,7 +68,7 @@ static tpi_gpu_function *kernel_of(tp_device device, const form *f, const tpi_gp
 
 /* As many parts as there are rounds of all groups, and not more blocks than a GPU has use for. */
 static few_t cut(const tpi_gpu_attention *a, const form *f, const tp_tensor *mask) {
-    few_t c = {.heads = a->heads, .queries = a->queries, .keys = a->keys, .scale = a->scale};
+    few_t c = {.heads = a->heads, .queries = a->queries, .keys = a->keys, .scale = (float)a->scale};
     int64_t all = a->batch * a->heads, round = (int64_t)THREADS / f->lanes * AHEAD;
     int64_t rounds = tpi_ceil_div(a->keys, round), most = all < BLOCKS ? BLOCKS / all : 1;
     c.chunk = tpi_ceil_div(rounds, rounds < most ? rounds : most) * round;

@@ -18,7 +18,7 @@ typedef struct ON_BYTES(16) piece_x {
 typedef struct few_t {
     int64_t q[3], k[3], v[3], o[3], mask[4]; /* strides: of batches, heads and rows; of the mask's keys too */
     int64_t heads, queries, keys, parts, chunk;
-    double scale;
+    float scale;
 } few_t;
 
 #define PART           (DEPTH + 2) /* numbers of one query's part */

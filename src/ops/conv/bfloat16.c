@@ -13,6 +13,7 @@
 enum {
     TILE = 1 << 22, /* elements of columns that are made at once */
     CHANNELS = 4,   /* whose columns a task makes */
+    MANY = 1 << 15, /* elements of columns from which on threads make them */
     SHALLOW = 32,   /* a patch, or channels of a result, for which pairs bring less than their packing costs */
     WORK = 1 << 20  /* multiply-adds from which on they bring anything */
 };
@@ -47,7 +48,7 @@ static void spread_task(int64_t task, void *context) {
 }
 
 /* Starts an image of results from the bias, or 0. */
-static void start(const float *bias, int64_t channels, int64_t n, float *to) {
+static void start_from_bias(const float *bias, int64_t channels, int64_t n, float *to) {
     for (int64_t channel = 0; channel < channels; channel++)
         for (int64_t i = 0; i < n; i++) *to++ = bias ? bias[channel] : 0;
 }
@@ -78,32 +79,60 @@ static uint16_t *transposed_weight(const tpi_conv_call *call, int64_t patch) {
     return out;
 }
 
-/* A tile of image `image`. */
+/* A tile of an image: n columns of a patch each, from element `at` of a plane of y on. */
+typedef struct tile {
+    int64_t patch, n, at, ysize;
+    bool many, begins; /* columns are worth threads; nothing was added to the weight's gradient yet */
+    const uint16_t *w, *y;
+} tile;
+
+/* The columns as a matrix (patch, n), made unless the image is that as it lies. */
+static const char *make_columns(const tile *t, job *j) {
+    if (is_plain(j->c)) return (const char *)j->x;
+    tpi_parallel_for(tpi_ceil_div(j->c->cx, CHANNELS), t->many, patches_task, j);
+    return (const char *)j->patches;
+}
+
+/* y (cy, n) = w (cy, patch) columns. */
+static bool forward_tile(const tile *t, job *j, bool add, float *out) {
+    const tpi_operand_matrix columns = {make_columns(t, j), 0, t->n, 1};
+    return multiply(j->c->cy, t->n, t->patch, (tpi_operand_matrix){(const char *)t->w, 0, t->patch, 1}, columns, add,
+                    out + t->at, t->ysize);
+}
+
+/* dw (cy, patch) += dy (cy, n) columns transposed. */
+static bool weight_tile(const tile *t, job *j, float *out) {
+    const tpi_operand_matrix columns = {make_columns(t, j), 0, 1, t->n};
+    return multiply(j->c->cy, t->patch, t->n, (tpi_operand_matrix){(const char *)t->y, 0, t->ysize, 1}, columns,
+                    !t->begins, out, t->patch);
+}
+
+/* The columns' gradients (patch, n) = w transposed (patch, cy) dy (cy, n), added where they came from. */
+static bool input_tile(const tile *t, job *j, bool add) {
+    const bool plain = is_plain(j->c);
+    const bool fine =
+        multiply(t->patch, t->n, j->c->cy, (tpi_operand_matrix){(const char *)t->w, 0, j->c->cy, 1},
+                 (tpi_operand_matrix){(const char *)t->y, 0, t->ysize, 1}, plain && add, plain ? j->dx : j->sums, t->n);
+    if (fine && !plain) tpi_parallel_for(tpi_ceil_div(j->c->cx, CHANNELS), t->many, spread_task, j);
+    return fine;
+}
+
 static bool run_tile(const tpi_conv_call *call, job *j, const uint16_t *w, int64_t image) {
     const tpi_conv *c = call->c;
-    int64_t patch = c->cx * tpi_conv_taps(c), ysize = tpi_conv_ysize(c), n = j->columns, at = j->row0 * c->y[2],
-            blocks = tpi_ceil_div(c->cx, CHANNELS);
-    const uint16_t *y = (const uint16_t *)call->y + image * c->cy * ysize + at;
-    bool plain = is_plain(c), wide = patch * n > 1 << 15;
+    const int64_t plane = tpi_conv_ysize(c), before = image * c->cy * plane;
+    tile t = {.patch = c->cx * tpi_conv_taps(c), .n = j->columns, .at = j->row0 * c->y[2], .ysize = plane, .w = w};
+    t.y = (const uint16_t *)call->y + before + t.at;
+    t.many = t.patch * t.n > MANY;
+    t.begins = !image && !t.at;
     j->x = (const uint16_t *)call->x + image * c->cx * tpi_conv_xsize(c);
-    if (!plain && call->role != TPI_CONV_X) tpi_parallel_for(blocks, wide, patches_task, j);
-    tpi_operand_matrix columns = {(const char *)(plain ? j->x : j->patches), 0, n, 1};
-    if (call->role == TPI_CONV_Y)
-        return multiply(c->cy, n, patch, (tpi_operand_matrix){(const char *)w, 0, patch, 1}, columns, call->bias,
-                        (float *)call->out + image * c->cy * ysize + at, ysize);
-    if (call->role == TPI_CONV_W)
-        return multiply(c->cy, patch, n, (tpi_operand_matrix){(const char *)y, 0, ysize, 1},
-                        (tpi_operand_matrix){columns.data, 0, 1, n}, image || at, call->out, patch);
-    bool fine =
-        multiply(patch, n, c->cy, (tpi_operand_matrix){(const char *)w, 0, c->cy, 1},
-                 (tpi_operand_matrix){(const char *)y, 0, ysize, 1}, plain && call->bias, plain ? j->dx : j->sums, n);
-    if (fine && !plain) tpi_parallel_for(blocks, wide, spread_task, j);
-    return fine;
+    if (call->role == TPI_CONV_Y) return forward_tile(&t, j, call->bias != NULL, (float *)call->out + before);
+    if (call->role == TPI_CONV_W) return weight_tile(&t, j, call->out);
+    return input_tile(&t, j, call->bias != NULL);
 }
 
 static bool run(const tpi_conv_call *call) {
     const tpi_conv *c = call->c;
-    bool back = call->role == TPI_CONV_X, plain = is_plain(c), ok = true;
+    bool back = call->role == TPI_CONV_X, plain = is_plain(c);
     int64_t patch = c->cx * tpi_conv_taps(c), rows = c->y[0] * c->y[1], channels = back ? c->cx : c->cy,
             size = back ? tpi_conv_xsize(c) : tpi_conv_ysize(c);
     int64_t tile = plain ? rows : tpi_min64(tpi_max64(TILE / (patch * c->y[2]), 1), rows);
@@ -111,12 +140,12 @@ static bool run(const tpi_conv_call *call) {
            w_bytes = (size_t)(patch * c->cy) * sizeof(uint16_t);
     uint16_t *w = back ? transposed_weight(call, patch) : NULL;
     void *scratch = plain ? NULL : tpi_alloc(bytes);
-    ok = (w || !back) && (scratch || plain);
+    bool ok = (w || !back) && (scratch || plain);
     job j = {.c = c, .patches = scratch, .sums = scratch};
     for (int64_t image = 0; image < c->batch; image++) {
         float *result = (float *)call->out + image * channels * size;
         if (ok && call->role != TPI_CONV_W && (call->bias || (back && !plain)))
-            start(call->bias, channels, size, result);
+            start_from_bias(call->bias, channels, size, result);
         j.dx = result;
         for (j.row0 = 0; ok && j.row0 < rows; j.row0 += tile) {
             j.rows = tpi_min64(tile, rows - j.row0);

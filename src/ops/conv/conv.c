@@ -50,6 +50,53 @@ static bool check_steps(const tpi_conv *c, int n) {
     return true;
 }
 
+/* ---- The other side's size: of what is convolved to, or, transposed, from ---- */
+
+/* How far a kernel reaches along dim d. */
+static int64_t reach_of(const tpi_conv *c, int d) {
+    return tpi_size_plus(tpi_size_times(c->dilation[d], c->k[d] - 1), 1);
+}
+
+/* y of x, along the last n of three dims. */
+static bool set_outputs(tpi_conv *c, int n, const int64_t *extra) {
+    (void)extra;
+    char buffer[2][TPI_BY_X];
+    const int at = 3 - n;
+    for (int d = at; d < 3; d++) {
+        const int64_t reach = reach_of(c, d), padded = tpi_size_plus(c->x[d], 2 * c->pad[d]);
+        if (padded < reach)
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size can't be "
+                              "greater than actual input size",
+                              tpi_sizes_by_x(c->x + at, n, c->pad + at, buffer[0]),
+                              tpi_sizes_by_x(c->k + at, n, NULL, buffer[1]));
+        c->y[d] = (padded - reach) / c->stride[d] + 1;
+    }
+    return true;
+}
+
+/* x of y, with `extra` elements more. */
+static bool set_inputs(tpi_conv *c, int n, const int64_t *extra) {
+    char buffer[2][TPI_BY_X];
+    const int at = 3 - n;
+    for (int d = at; d < 3; d++) {
+        c->x[d] = tpi_size_plus(tpi_size_times(tpi_size_minus(c->y[d], 1), c->stride[d]),
+                                tpi_size_plus(reach_of(c, d), extra[d] - 2 * c->pad[d]));
+        if (extra[d] < 0 || (extra[d] >= c->stride[d] && extra[d] >= c->dilation[d]))
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'output_padding': output padding must be smaller than either stride or "
+                              "dilation, but got %lld",
+                              (long long)extra[d]);
+        if (c->x[d] < 0)
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "Given input size per channel: (%s). Calculated output size per channel: (%s). Output "
+                              "size is too small",
+                              tpi_sizes_by_x(c->y + at, n, NULL, buffer[0]),
+                              tpi_sizes_by_x(c->x + at, n, NULL, buffer[1]));
+    }
+    return true;
+}
+
 bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_conv_setting *s) {
     int n = (int)weight.n - 2;
     if (n < 1 || n > 3)
@@ -79,36 +126,7 @@ bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_con
     for (int i = 0; i < n; i++) c->k[at + i] = weight.v[2 + i];
     if (!check_steps(c, n)) return false;
     for (int i = 0; i < n; i++) (s->transposed ? c->y : c->x)[at + i] = input.v[1 + batched + i];
-    char buffer[2][TPI_BY_X];
-    for (int i = 0; i < n; i++) {
-        int64_t size = input.v[1 + batched + i], d = at + i,
-                reach = tpi_size_plus(tpi_size_times(c->dilation[d], c->k[d] - 1), 1),
-                padded = tpi_size_plus(size, 2 * c->pad[d]);
-        if (!s->transposed) {
-            if (padded < reach)
-                return tpi_refuse(TP_ERR_RUNTIME,
-                                  "Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size "
-                                  "can't be greater than actual input size",
-                                  tpi_sizes_by_x(c->x + at, n, c->pad + at, buffer[0]),
-                                  tpi_sizes_by_x(c->k + at, n, NULL, buffer[1]));
-            c->y[d] = (padded - reach) / c->stride[d] + 1;
-        } else {
-            c->x[d] = tpi_size_plus(tpi_size_times(tpi_size_minus(size, 1), c->stride[d]),
-                                    tpi_size_plus(reach, extra[d] - 2 * c->pad[d]));
-            if (extra[d] < 0 || (extra[d] >= c->stride[d] && extra[d] >= c->dilation[d]))
-                return tpi_refuse(TP_ERR_RUNTIME,
-                                  "argument 'output_padding': output padding must be smaller than either stride or "
-                                  "dilation, but got %lld",
-                                  (long long)extra[d]);
-            if (c->x[d] < 0)
-                return tpi_refuse(TP_ERR_RUNTIME,
-                                  "Given input size per channel: (%s). Calculated output size per channel: (%s). "
-                                  "Output size is too small",
-                                  tpi_sizes_by_x(input.v + 1 + batched, n, NULL, buffer[0]),
-                                  tpi_sizes_by_x(c->x + at, n, NULL, buffer[1]));
-        }
-    }
-    return true;
+    return (s->transposed ? set_inputs : set_outputs)(c, n, extra);
 }
 
 /* ---- Ways ---- */
@@ -148,7 +166,7 @@ static void set_operands(tpi_conv_call *call, bool transposed, const void *a, co
 
 /* ---- Complex values: four real products over planes of real and imaginary parts ---- */
 
-/* Splits (sign > 0: as it is; the planes follow one another) an interleaved complex array. */
+/* Splits an interleaved complex array into the plane of real parts and, behind it, that of imaginary ones. */
 static char *split_planes(const char *z, int64_t n, tp_dtype real) {
     char *planes = tpi_alloc((size_t)(2 * n) * tpi_dtype_bytes[real]);
     if (!planes) return NULL;
@@ -164,7 +182,7 @@ static char *split_planes(const char *z, int64_t n, tp_dtype real) {
     return planes;
 }
 
-/* One real product of plane `pa` of a and `pb` of b added, with a sign, to part `part` of the interleaved result. */
+/* Adds a real product, with a sign, to part `part` (0: real, 1: imaginary) of the interleaved result. */
 static void add_part(char *out, int64_t part, const char *product, int64_t n, tp_dtype real, int sign) {
     for (int64_t i = 0; i < n; i++) {
         if (real == TP_FLOAT32)

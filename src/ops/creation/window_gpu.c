@@ -29,14 +29,13 @@ tp_tensor *tpi_gpu_window(int64_t length, int64_t last, const tpi_window *w, tp_
     for (int k = 0; sum && k < count; k++) terms.v[k] = w->sum.v[k];
     for (int k = 0; k < TERMS; k++) narrow.v[k] = (float)terms.v[k];
     double center = w->center == w->center ? w->center : (double)last / 2;
-    float beta_f = (float)w->beta, center_f = (float)center;
     tp_tensor *out = tpi_empty((tp_ints){&length, 1}, dtype, device);
     tpi_gpu_function *kernel = out ? kernel_of(&window_site, device, dtype, wide, length, (int)w->kind, false) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)),
                                 TPI_GPU_VAL(length),
                                 TPI_GPU_VAL(last),
-                                wide ? TPI_GPU_VAL(w->beta) : TPI_GPU_VAL(beta_f),
-                                wide ? TPI_GPU_VAL(center) : TPI_GPU_VAL(center_f),
+                                TPI_GPU_REAL(w->beta, wide),
+                                TPI_GPU_REAL(center, wide),
                                 wide ? TPI_GPU_VAL(terms) : TPI_GPU_VAL(narrow),
                                 TPI_GPU_VAL(count)};
     return kernel && tpi_gpu_launch_each(device, kernel, length, 7, args) ? out : tpi_release_then(out, NULL);
@@ -49,11 +48,10 @@ static tp_tensor *frequencies(int64_t n, double d, tp_dtype dtype, tp_device dev
     if (n < 1 || !tp_dtype_is_floating(dtype) || (wide && !tpi_gpu_has_f64(device))) return NULL;
     int64_t count = positive ? n / 2 + 1 : n, positives = positive ? count : (n + 1) / 2;
     double step = 1.0 / ((double)n * d);
-    float step_f = (float)step;
     tp_tensor *out = tpi_empty((tp_ints){&count, 1}, dtype, device);
     tpi_gpu_function *kernel = out ? kernel_of(&frequencies_site, device, dtype, wide, count, 0, false) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_VAL(count), TPI_GPU_VAL(positives),
-                                wide ? TPI_GPU_VAL(step) : TPI_GPU_VAL(step_f)};
+                                TPI_GPU_REAL(step, wide)};
     return kernel && tpi_gpu_launch_each(device, kernel, count, 4, args) ? out : tpi_release_then(out, NULL);
 }
 

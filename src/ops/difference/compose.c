@@ -34,8 +34,7 @@ static bool joins(const tp_tensor *self, const tp_tensor *other, int dim) {
         if (d != dim && other->shape[d] != self->shape[d])
             return tpi_refuse(TP_ERR_RUNTIME,
                               "diff expects the shape of tensor to prepend or append to match that of input except "
-                              "along the differencing dimension; "
-                              "input.size(%d) = %lld, but got tensor.size(%d) = %lld",
+                              "along the differencing dimension; input.size(%d) = %lld, but got tensor.size(%d) = %lld",
                               d, (long long)self->shape[d], d, (long long)other->shape[d]);
     return true;
 }

@@ -145,14 +145,12 @@ static bool check_istft(const frames *f, const tp_tensor *self, const tp_tensor 
     if (half && bins != f->n_fft / 2 + 1)
         return tpi_refuse(TP_ERR_RUNTIME,
                           "argument 'self': expected the frequency dimension (3rd to the last) of the input tensor to "
-                          "match n_fft / 2 + 1 "
-                          "when onesided=True, but got %lld",
+                          "match n_fft / 2 + 1 when onesided=True, but got %lld",
                           (long long)bins);
     if (!half && bins != f->n_fft)
         return tpi_refuse(TP_ERR_RUNTIME,
                           "argument 'self': expected the frequency dimension (3rd to the last) of the input tensor to "
-                          "match n_fft when "
-                          "onesided=False, but got %lld",
+                          "match n_fft when onesided=False, but got %lld",
                           (long long)bins);
     if (!check_window_length(f)) return false;
     if (f->hop < 1 || f->hop > f->window_length)

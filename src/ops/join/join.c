@@ -95,8 +95,7 @@ static bool check_part(const tp_tensor *t, const tp_tensor *first, int64_t i, in
         if (d != dim && t->shape[d] != first->shape[d])
             return tpi_refuse(TP_ERR_RUNTIME,
                               "argument 'tensors': Sizes of tensors must match except in dimension %d. Expected size "
-                              "%lld but got size %lld for tensor "
-                              "number %lld in the list.",
+                              "%lld but got size %lld for tensor number %lld in the list.",
                               dim, (long long)first->shape[d], (long long)t->shape[d], (long long)i);
     return true;
 }

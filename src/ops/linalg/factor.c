@@ -44,8 +44,7 @@ bool tpi_native_cholesky_ex(tp_tensor *self, bool upper, bool check_errors, tp_t
             }
             tpi_fail(TP_ERR_LINALG,
                      "%sThe factorization could not be completed because the input is not positive-definite (the "
-                     "leading minor of order %d is "
-                     "not positive-definite).",
+                     "leading minor of order %d is not positive-definite).",
                      tpi_failed_text("linalg.cholesky", batch), bad);
         }
     }
@@ -83,11 +82,11 @@ bool tpi_native_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_ten
     bool ok = info && factor_lu(lu, pivots, info);
     int bad = ok && check_errors ? tpi_first_info(info, &batch) : 0;
     if (bad)
-        ok = tpi_refuse(TP_ERR_RUNTIME,
-                        "%sU[%d,%d] is zero and using it on lu_solve would result in a division by zero. If you still "
-                        "want to perform the "
-                        "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
-                        tpi_failed_text("torch.linalg.lu_factor", batch), bad, bad);
+        ok = tpi_refuse(
+            TP_ERR_RUNTIME,
+            "%sU[%d,%d] is zero and using it on lu_solve would result in a division by zero. If you still want to "
+            "perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
+            tpi_failed_text("torch.linalg.lu_factor", batch), bad, bad);
     if (ok) {
         out[0] = lu;
         out[1] = pivots;

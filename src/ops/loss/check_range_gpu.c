@@ -41,14 +41,9 @@ bool tpi_gpu_watch_numbers(const tp_tensor *t, int64_t size) {
 
 bool tpi_gpu_watch_values(const tp_tensor *t, double low, bool above, double high, int64_t kind) {
     bool wide = t->dtype == TP_FLOAT64;
-    float low_f = (float)low, high_f = (float)high;
     tpi_gpu_function *kernel = watcher(&values_site, t, above);
     const tpi_gpu_fault fault = tpi_gpu_fault_of(tpi_device(t));
-    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault),
-                                TPI_GPU_PTR(t->data),
-                                TPI_GPU_VAL(t->numel),
-                                wide ? TPI_GPU_VAL(low) : TPI_GPU_VAL(low_f),
-                                wide ? TPI_GPU_VAL(high) : TPI_GPU_VAL(high_f),
-                                TPI_GPU_VAL(kind)};
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault),    TPI_GPU_PTR(t->data),     TPI_GPU_VAL(t->numel),
+                                TPI_GPU_REAL(low, wide), TPI_GPU_REAL(high, wide), TPI_GPU_VAL(kind)};
     return fault.word && tpi_gpu_launch_each(tpi_device(t), kernel, t->numel, 7, args);
 }

@@ -129,8 +129,7 @@ KERNEL(entry)
         A v = 0;
         if (t < q.steps &&
             !(zero_infinity && loss_of(&q, AT(const A, alphas) + n * all_steps * width, width) == INFINITY))
-            v = EXP(GET_X(AT(const T_X, log_probs)[i]))
-        *GET_X(AT(const T_X, grads)[n]);
+            v = GET_X(AT(const T_X, grads)[n]) * EXP(GET_X(AT(const T_X, log_probs)[i]));
         AT(T_X, out)[i] = SET_X(v);
     }
 }

@@ -43,14 +43,13 @@ tpi_served tpi_gpu_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *com
                                       TPI_DEFINE_DTYPE("X", x1->dtype)};
     bool wide = x1->dtype == TP_FLOAT64;
     tpi_gpu_function *kernel = out ? tpi_gpu_site_kernel(device, &site, wide, 2, defines) : NULL;
-    float narrow = (float)p;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)),
                                 TPI_GPU_PTR(tpi_gpu_data(a)),
                                 TPI_GPU_PTR(tpi_gpu_data(b)),
                                 TPI_GPU_VAL(r1),
                                 TPI_GPU_VAL(r2),
                                 TPI_GPU_VAL(m),
-                                wide ? TPI_GPU_VAL(p) : TPI_GPU_VAL(narrow)};
+                                TPI_GPU_REAL(p, wide)};
     const unsigned grid[3] = {(unsigned)tpi_ceil_div(r2, 16), (unsigned)tpi_ceil_div(r1, 16), (unsigned)batch},
                    block[3] = {256, 1, 1};
     bool ok = kernel && tpi_gpu_launch3(device, kernel, grid, block, 0, 7, args);

@@ -120,7 +120,6 @@ static bool apply(call *c, const tpi_neighbours *neighbours) {
                    block[3] = {!c->columns && c->plane / c->vector < 128 ? 64 : 256, 1, 1};
     int plane = (int)c->plane;
     double over = 1 / (double)c->n;
-    float narrow = (float)over;
     tpi_gpu_neighbour_params params;
     tpi_gpu_arg args[12 + TPI_GPU_NEIGHBOUR_ARGS] = {TPI_GPU_PTR(c->y->data),
                                                      TPI_GPU_PTR(c->x->data),
@@ -133,7 +132,7 @@ static bool apply(call *c, const tpi_neighbours *neighbours) {
                                                      TPI_GPU_VAL(rows),
                                                      TPI_GPU_VAL(c->channels),
                                                      TPI_GPU_VAL(plane),
-                                                     c->wide ? TPI_GPU_VAL(over) : TPI_GPU_VAL(narrow)};
+                                                     TPI_GPU_REAL(over, c->wide)};
     int nargs = 12 + tpi_gpu_neighbour_args(then, args + 12, &params);
     bool ok = kernel && tpi_gpu_launch3(c->device, kernel, grid, block, 0, nargs, args);
     if (ok && then) then->taken = true;
@@ -144,7 +143,6 @@ static bool settle(call *c, const tp_tensor *parts, tp_tensor *running_mean, tp_
                    double eps) {
     c->running_dtype = running_mean ? (tp_dtype)running_mean->dtype : c->running_dtype;
     tpi_gpu_function *kernel = kernel_of(c, &settle_site, running_mean != NULL, NULL);
-    float narrow_momentum = (float)momentum, narrow_eps = (float)eps;
     int64_t stride = c->columns ? 1 : c->plane;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(parts)),
                                 TPI_GPU_PTR(c->x->data),
@@ -156,8 +154,8 @@ static bool settle(call *c, const tp_tensor *parts, tp_tensor *running_mean, tp_
                                 TPI_GPU_VAL(c->channels),
                                 TPI_GPU_VAL(stride),
                                 TPI_GPU_VAL(c->n),
-                                c->wide ? TPI_GPU_VAL(momentum) : TPI_GPU_VAL(narrow_momentum),
-                                c->wide ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow_eps)};
+                                TPI_GPU_REAL(momentum, c->wide),
+                                TPI_GPU_REAL(eps, c->wide)};
     return kernel &&
            tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->channels, SETTLE_LANES), SETTLE_THREADS, 0, 12, args);
 }

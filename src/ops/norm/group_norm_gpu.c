@@ -130,7 +130,6 @@ static bool apply(call *c) {
 
 static bool settle_forward(call *c, double eps) {
     tpi_gpu_function *kernel = kernel_of(c, &settle_site, 256, false);
-    float narrow = (float)eps;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(c->coefficients->data),
                                 TPI_GPU_PTR(c->mean->data),
                                 TPI_GPU_PTR(c->rstd->data),
@@ -139,7 +138,7 @@ static bool settle_forward(call *c, double eps) {
                                 TPI_GPU_VAL(c->rows),
                                 TPI_GPU_VAL(c->n),
                                 TPI_GPU_VAL(c->nparts),
-                                c->wide ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow)};
+                                TPI_GPU_REAL(eps, c->wide)};
     return kernel && tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->rows, 64), 64, 0, 9, args);
 }
 
@@ -166,7 +165,6 @@ tpi_served tpi_gpu_group_norm(tp_tensor *input, tp_tensor *weight, tp_tensor *bi
 static bool settle_back(call *c, tp_tensor *dweight, tp_tensor *dbias) {
     tpi_gpu_function *kernel = kernel_of(c, &settle_site, 256, false);
     double over = 1.0 / (double)c->n;
-    float narrow = (float)over;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(c->coefficients->data),
                                 TPI_GPU_PTR(dweight->data),
                                 TPI_GPU_PTR(dbias->data),
@@ -177,7 +175,7 @@ static bool settle_back(call *c, tp_tensor *dweight, tp_tensor *dbias) {
                                 TPI_GPU_VAL(c->channels),
                                 TPI_GPU_VAL(c->groups),
                                 TPI_GPU_VAL(c->nparts),
-                                c->wide ? TPI_GPU_VAL(over) : TPI_GPU_VAL(narrow)};
+                                TPI_GPU_REAL(over, c->wide)};
     return kernel && tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->rows + c->channels, 64), 64, 0, 11, args);
 }
 

@@ -72,7 +72,6 @@ static bool launch_forward(tp_tensor *x, tp_tensor *y, tp_tensor *weight, tp_ten
     tpi_gpu_function *kernel = tpi_gpu_site_kernel_with(device, &forward_site, is_wide(x), 12, defines, first, then);
     int64_t rows = x->numel / n;
     int width = (int)n;
-    float narrow = (float)eps;
     tpi_gpu_neighbour_params params, first_params;
     tpi_gpu_arg args[9 + 2 * TPI_GPU_NEIGHBOUR_ARGS] = {TPI_GPU_PTR(y->data),
                                                         TPI_GPU_PTR(x->data),
@@ -82,7 +81,7 @@ static bool launch_forward(tp_tensor *x, tp_tensor *y, tp_tensor *weight, tp_ten
                                                         TPI_GPU_PTR(rstd->data),
                                                         TPI_GPU_VAL(rows),
                                                         TPI_GPU_VAL(width),
-                                                        is_wide(x) ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow)};
+                                                        TPI_GPU_REAL(eps, is_wide(x))};
     int nargs = 9 + tpi_gpu_neighbour_args(first, args + 9, &first_params);
     nargs += tpi_gpu_neighbour_args(then, args + nargs, &params);
     bool ok =

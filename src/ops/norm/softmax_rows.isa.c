@@ -91,9 +91,9 @@ void TPI_ISA(K(tpi_softmax_rows_back))(bool log_form, int64_t rows, int64_t n, c
     for (int64_t r = 0; r < rows; r++, grad += n, y += n, dx += n) {
         REAL s = log_form ? K(row_sum)(n, grad) : K(row_dot)(n, grad, y);
         if (log_form)
-            for (int64_t i = 0; i < n; i++) dx[i] = grad[i] - EXP(y[i])
-        *s;
-        else for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (grad[i] - s);
+            for (int64_t i = 0; i < n; i++) dx[i] = grad[i] - s * EXP(y[i]);
+        else
+            for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (grad[i] - s);
     }
 }
 
@@ -133,8 +133,7 @@ void TPI_ISA(K(tpi_softmax_columns_back))(bool log_form, int64_t columns, int64_
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < columns; c++) {
             REAL g = grad[i * stride + c], v = y[i * stride + c];
-            dx[i * stride + c] = log_form ? g - EXP(v)
-            *s[c] : v *(g - s[c]);
+            dx[i * stride + c] = log_form ? g - s[c] * EXP(v) : v * (g - s[c]);
         }
 }
 #undef AT_ONCE

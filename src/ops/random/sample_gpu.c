@@ -187,15 +187,10 @@ static tp_tensor *sampled(int kind, tp_tensor *a, tp_tensor *b, double least, tp
         const tpi_gpu_define defines[] = {TPI_DEFINE("KIND", kind), TPI_DEFINE("MOVED", draw.moved != NULL),
                                           TPI_DEFINE_DTYPE("X", a->dtype), TPI_DEFINE_DTYPE("Y", dtype)};
         tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &sample_site, wide, 4, defines);
-        float narrow = (float)least;
-        const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data),
-                                    TPI_GPU_PTR(x->data),
-                                    TPI_GPU_PTR(tpi_gpu_data(y)),
-                                    TPI_GPU_VAL(n),
-                                    wide ? TPI_GPU_VAL(least) : TPI_GPU_VAL(narrow),
-                                    TPI_GPU_VAL(draw.stream.seed),
-                                    TPI_GPU_VAL(draw.stream.offset),
-                                    TPI_GPU_PTR(draw.moved)};
+        const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data),          TPI_GPU_PTR(x->data),
+                                    TPI_GPU_PTR(tpi_gpu_data(y)),    TPI_GPU_VAL(n),
+                                    TPI_GPU_REAL(least, wide),       TPI_GPU_VAL(draw.stream.seed),
+                                    TPI_GPU_VAL(draw.stream.offset), TPI_GPU_PTR(draw.moved)};
         ok = tpi_gpu_launch_each(device, kernel, n, draw.moved ? 8 : 7, args);
     }
     tpi_release(x);

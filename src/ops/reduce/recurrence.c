@@ -58,8 +58,8 @@ typedef struct recurrence {
 
 static void run_lines(int64_t group, void *context) {
     const recurrence *r = context;
-    const int64_t at = group * ROWS
-    *r->n * r->row;
+    const int64_t line = r->n * r->row; /* bytes */
+    const int64_t at = group * (ROWS * line);
     r->lines(r->n, r->reverse, r->decay + at, r->input + at, r->out + at);
 }
 

@@ -81,10 +81,8 @@ static bool scaled_sizes(const tp_tensor *input, int n, tp_floats factor, int64_
     if (factor.n != 1 && factor.n != n)
         return tpi_refuse(TP_ERR_VALUE,
                           "Input and scale_factor must have the same number of spatial dimensions, but got input with "
-                          "spatial dimensions of %s and "
-                          "scale_factor of shape %lld. Please provide input tensor in (N, C, d1, d2, ...,dK) format "
-                          "and scale_factor in (s1, s2, "
-                          "...,sK) format.",
+                          "spatial dimensions of %s and scale_factor of shape %lld. Please provide input tensor in (N, "
+                          "C, d1, d2, ...,dK) format and scale_factor in (s1, s2, ...,sK) format.",
                           tpi_shape_text(tp_ints_view(input->shape + 2, n)), (long long)factor.n);
     for (int i = 0; i < n; i++) {
         each[i] = factor.v[factor.n == 1 ? 0 : i];
@@ -102,9 +100,8 @@ tp_tensor *tpi_compose_interpolate(tp_tensor *input, tp_ints size, tp_floats sca
     if (size.v && size.n != 1 && size.n != n)
         return tpi_fail(TP_ERR_VALUE,
                         "Input and output must have the same number of spatial dimensions, but got input with spatial "
-                        "dimensions of %s and output size of "
-                        "%s. Please provide input tensor in (N, C, d1, d2, ...,dK) format and output size in (o1, o2, "
-                        "...,oK) format.",
+                        "dimensions of %s and output size of %s. Please provide input tensor in (N, C, d1, d2, ...,dK) "
+                        "format and output size in (o1, o2, ...,oK) format.",
                         tpi_shape_text(tp_ints_view(input->shape + 2, n)), tpi_shape_text(size));
     if (size.v ? !tpi_expand_ints("size", size, n, NULL, out) : !scaled_sizes(input, n, scale_factor, out, each))
         return NULL;

@@ -24,9 +24,11 @@ static int64_t insertion_point(const uint64_t *row, const int64_t *sorter, int64
 typedef struct search_job {
     const uint64_t *keys; /* of the sorted rows */
     const int64_t *sorter;
-    int64_t row, values_per_row,
-        n; /* elements of a sorted row; of a row of values; values in all. One sorted row for all: rows_one */
-    bool one_row, right;
+    int64_t row;            /* elements of a sorted row */
+    int64_t values_per_row; /* in a row of values */
+    int64_t n;              /* values in all */
+    bool one_row;           /* one sorted row serves all */
+    bool right;
     const char *values;
     tp_dtype dtype;
     int64_t *out;

@@ -17,8 +17,8 @@ tp_dtype tpi_sparse_compute_dtype(const tp_tensor *t, const char *argument) {
     case TP_COMPLEX64: return TP_COMPLEX64;
     case TP_COMPLEX128: return TP_COMPLEX128;
     default:
-        tpi_fail(TP_ERR_MISSING, "argument '%s': \"%s\" not implemented for '%s'", argument,
-                 tpi_op_now ? tpi_op_now : "sparse", tp_dtype_word((tp_dtype)t->dtype));
+        tpi_fail(TP_ERR_MISSING, "argument '%s': not implemented for '%s'", argument,
+                 tp_dtype_word((tp_dtype)t->dtype));
         return TP_NO_DTYPE;
     }
 }

@@ -148,8 +148,7 @@ static bool split_dim(tp_tensor *self, int least, int64_t dim, int64_t sections)
     if (sections != TP_NONE && (sections <= 0 || self->shape[dim] % sections != 0))
         return tpi_refuse(TP_ERR_RUNTIME,
                           "torch.%csplit attempted to split along dimension %lld, but the size of the dimension %lld "
-                          "is not divisible by the "
-                          "split_size %lld!",
+                          "is not divisible by the split_size %lld!",
                           letter, (long long)dim, (long long)self->shape[dim], (long long)sections);
     return true;
 }

@@ -70,16 +70,16 @@ bool tpi_geometry_expand(tp_tensor *self, tp_ints size, bool implicit, tpi_geome
         int64_t want = size.v[d], have = d < lead ? 1 : self->shape[d - lead];
         if (want == -1 && d >= lead) want = have;
         if (want < 0 || (have != want && have != 1))
-            return d < lead ? tpi_refuse(TP_ERR_RUNTIME,
-                                         "argument 'size': The expanded size of the tensor (%lld) isn't allowed in a "
-                                         "leading, non-existing dimension %lld",
-                                         (long long)want, (long long)d)
-                            : tpi_refuse(TP_ERR_RUNTIME,
-                                         "argument 'size': The expanded size of the tensor (%lld) must match the "
-                                         "existing size (%lld) at "
-                                         "non-singleton dimension %lld.  Target sizes: %s.  Tensor sizes: %s",
-                                         (long long)want, (long long)have, (long long)d, tpi_shape_text(size),
-                                         tpi_shape_text(tpi_shape(self)));
+            return d < lead
+                       ? tpi_refuse(TP_ERR_RUNTIME,
+                                    "argument 'size': The expanded size of the tensor (%lld) isn't allowed in a "
+                                    "leading, non-existing dimension %lld",
+                                    (long long)want, (long long)d)
+                       : tpi_refuse(TP_ERR_RUNTIME,
+                                    "argument 'size': The expanded size of the tensor (%lld) must match the existing "
+                                    "size (%lld) at non-singleton dimension %lld.  Target sizes: %s.  Tensor sizes: %s",
+                                    (long long)want, (long long)have, (long long)d, tpi_shape_text(size),
+                                    tpi_shape_text(tpi_shape(self)));
         out->shape[d] = want;
     }
     for (int64_t d = size.n - 1; d >= 0; d--) { /* a new dim of size one gets the stride that unsqueeze gives */

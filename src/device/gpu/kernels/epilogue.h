@@ -1,4 +1,5 @@
-/* What a kernel's epilogue is where it has none; see device/gpu/epilogue.h. */
+/* What a kernel's prologue and epilogue are where it has none: PROLOGUE and EPILOGUE are 0, their arguments and writes
+ * nothing, and EPILOGUE_KEEPS is 1: the kernel writes its result itself. device/gpu/epilogue.h says what they are. */
 #include "rounding.h"
 #ifndef PROLOGUE
 #define PROLOGUE 0

@@ -2,7 +2,6 @@
 ranks."""
 
 from enum import Enum
-from functools import partial
 
 from taper.distributed.algorithms.ddp_comm_hooks import debugging_hooks as _debugging
 from taper.distributed.algorithms.ddp_comm_hooks import default_hooks as _default
@@ -20,17 +19,28 @@ def _powered(hook, rank, model, state):
     model.register_comm_hook(_power.PowerSGDState(state, matrix_approximation_rank=rank), hook)
 
 
+class _Registers:
+    """Registers a hook with a model. Not a functools.partial: from Python 3.13 on that is a descriptor, which an Enum
+    takes for a method and not for a member."""
+
+    def __init__(self, register, *first):
+        self._register, self._first = register, first
+
+    def __call__(self, model, state):
+        self._register(*self._first, model=model, state=state)
+
+
 class DDPCommHookType(Enum):
     """The hooks by name: register_ddp_comm_hook(DDPCommHookType.FP16_COMPRESS, model, state=None)."""
 
-    ALLREDUCE = partial(_plain, _default.allreduce_hook)
-    FP16_COMPRESS = partial(_plain, _default.fp16_compress_hook)
-    BF16_COMPRESS = partial(_plain, _default.bf16_compress_hook)
-    POWER_SGD = partial(_powered, _power.powerSGD_hook, 1)
-    POWER_SGD_RANK2 = partial(_powered, _power.powerSGD_hook, 2)
-    BATCHED_POWER_SGD = partial(_powered, _power.batched_powerSGD_hook, 1)
-    BATCHED_POWER_SGD_RANK2 = partial(_powered, _power.batched_powerSGD_hook, 2)
-    NOOP = partial(_plain, _debugging.noop_hook)
+    ALLREDUCE = _Registers(_plain, _default.allreduce_hook)
+    FP16_COMPRESS = _Registers(_plain, _default.fp16_compress_hook)
+    BF16_COMPRESS = _Registers(_plain, _default.bf16_compress_hook)
+    POWER_SGD = _Registers(_powered, _power.powerSGD_hook, 1)
+    POWER_SGD_RANK2 = _Registers(_powered, _power.powerSGD_hook, 2)
+    BATCHED_POWER_SGD = _Registers(_powered, _power.batched_powerSGD_hook, 1)
+    BATCHED_POWER_SGD_RANK2 = _Registers(_powered, _power.batched_powerSGD_hook, 2)
+    NOOP = _Registers(_plain, _debugging.noop_hook)
 
 
 def register_ddp_comm_hook(comm_hook_type, model, state=None):
