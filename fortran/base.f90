@@ -129,7 +129,7 @@ module taper_base
         !from_c tp_error tp_error_code tp_ok tp_error_leave tp_scope_open tp_scope_close tp_retain tp_release tp_ndim tp_size
         !from_c tp_numel tp_dtype_of tp_item tp_data tp_is_contiguous tp_copy_out tp_over_data tp_new tp_requires_grad
         !from_c tp_set_requires_grad tp_grad tp_zero_grad tp_backward_with tp_gradients tp_grad_mode_enter tp_grad_mode_leave
-        !from_c tp_format tp_call_values tp_find_operator tp_device_type_name tp_manual_seed tp_set_num_threads
+        !from_c tp_format tp_dtype_name tp_call_values tp_find_operator tp_device_type_name tp_manual_seed tp_set_num_threads
     end interface
     abstract interface
         function tpf_invoke_out(out, args) bind(c) result(ok)
