@@ -60,7 +60,7 @@ static bool is_complex(tp_operand a) {
     return a.tensor ? tp_dtype_is_complex((tp_dtype)a.tensor->dtype) : a.scalar.kind == TP_SCALAR_COMPLEX;
 }
 
-tpi_factor_fault tpi_find_factor_fault(tp_operand a, tp_operand b, tp_scalar factor) {
+tpi_factor_fault tpi_judge_factor(tp_operand a, tp_operand b, tp_scalar factor) {
     switch (factor.kind) {
     case TP_SCALAR_BOOL: return is_bool(a) && is_bool(b) ? TPI_FACTOR_FITS : TPI_FACTOR_BOOL;
     case TP_SCALAR_FLOAT: return is_whole(a) && is_whole(b) ? TPI_FACTOR_FLOAT : TPI_FACTOR_FITS;

@@ -69,7 +69,10 @@ bool tpi_can_divide(tp_operand dividend, tp_operand divisor);
 int tpi_count_bools(tp_operand a, tp_operand b);
 /* What is wrong with a factor of one of two summands: it changes no dtype, so its kind must not be above theirs. */
 typedef enum { TPI_FACTOR_FITS, TPI_FACTOR_BOOL, TPI_FACTOR_FLOAT, TPI_FACTOR_COMPLEX } tpi_factor_fault;
-tpi_factor_fault tpi_find_factor_fault(tp_operand a, tp_operand b, tp_scalar factor);
+tpi_factor_fault tpi_judge_factor(tp_operand a, tp_operand b, tp_scalar factor);
+static inline tpi_factor_fault tpi_find_factor_fault(tp_operand a, tp_operand b, tp_scalar factor) {
+    return factor.kind == TP_SCALAR_INT ? TPI_FACTOR_FITS : tpi_judge_factor(a, b, factor);
+}
 
 /* ---- plain facts that derivatives use ---- */
 int64_t tpi_size_at(const tp_tensor *t, int64_t dim);

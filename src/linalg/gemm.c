@@ -1,4 +1,5 @@
-/* How a product is split into tasks: see gemm.h. The split depends on the shape alone. */
+/* How a product is split into tasks: see gemm.h. The split depends on the shape and on how many threads there are; bits
+ * depend on neither. */
 #include "linalg/gemm.h"
 #include <string.h>
 #include "base/min_max.h"
@@ -9,8 +10,11 @@
 enum {
     TASK = 1 << 17, /* multiply-adds that a task should have, 3 us of one thread, */
     TASKS = 128,    /* which are enough for balance */
-    SPREAD = 32,    /* and at least so many if that takes no tiles below so many rows */
+    A_THREAD = 16,  /* for each thread, */
+    SPREAD = 32,    /* and at least so many for more than a few threads, if that takes no tiles below so many rows */
+    FEW_THREADS = 2,
     LOW_ROWS = 64,
+    STRIP = 12,             /* a multiple of every kernel's height: tiles of whole strips are the fastest */
     WORTH_WAKING = 1 << 22, /* below which nobody is woken for it, unless many such loops follow each other */
     FEW_ROWS = 256,         /* up to which tiles pack b for themselves */
     PACKED = 1 << 22        /* floats that are packed at a time; a larger a is packed tile by tile */
@@ -55,7 +59,7 @@ static int64_t even_part(int64_t n, int64_t parts, int64_t multiple) { /* of n c
     return tpi_ceil_div(tpi_ceil_div(n, parts), multiple) * multiple;
 }
 
-static int64_t row_step(int64_t m) { return even_part(m, tpi_ceil_div(m, TPI_GEMM_ROWS), 4); }
+static int64_t row_step(int64_t m) { return even_part(m, tpi_ceil_div(m, TPI_GEMM_ROWS), STRIP); }
 
 static kernels kernels_of(tp_dtype dtype) {
 #ifdef TPI_GEMM_BF16
@@ -137,11 +141,14 @@ static void tile_task(int64_t task, void *context) {
  * needs, so nobody waits for a packed b nor fetches it from another core. */
 static void choose_tiles(job *j) {
     const tpi_gemm *g = &j->g;
-    const int64_t work = g->m * g->n * g->k, tasks = tpi_min64(TASKS, tpi_max64(1, work / TASK));
+    const int64_t work = g->m * g->n * g->k, threads = tp_num_threads(),
+                  tasks = tpi_min64(tpi_min64(TASKS, A_THREAD * threads), tpi_max64(1, work / TASK));
     j->alone = g->a_col == 1 && g->m <= FEW_ROWS && g->n >= 8 * TPI_GEMM_WIDTH;
     j->tile_rows = row_step(g->m);
-    if (tasks >= SPREAD && tpi_ceil_div(g->m, j->tile_rows) * tpi_ceil_div(g->n, TPI_GEMM_WIDTH) < SPREAD)
+    if (threads > FEW_THREADS && tasks >= SPREAD &&
+        tpi_ceil_div(g->m, j->tile_rows) * tpi_ceil_div(g->n, TPI_GEMM_WIDTH) < SPREAD)
         j->tile_rows = even_part(g->m, tpi_ceil_div(g->m, LOW_ROWS), 4);
+    if (j->alone && tpi_ceil_div(g->n, TPI_GEMM_WIDTH) >= 4 * threads) j->tile_rows = g->m; /* b is packed once */
     j->tiles_down = tpi_ceil_div(g->m, j->tile_rows);
     j->tile_columns = even_part(g->n, tpi_ceil_div(tasks, j->tiles_down), TPI_GEMM_WIDTH);
     j->tiles_across = tpi_ceil_div(g->n, j->tile_columns);

@@ -188,8 +188,8 @@ static void panel_of_tile(const tpi_gemm *g, const block *k, int64_t i, int64_t 
     int64_t strips = (rows + HEIGHT - 1) / HEIGHT; /* of nearly the same height: a low one is slower than its share */
     for (int64_t s = 0; s < strips; s++) {
         int64_t height = rows / strips + (s < rows % strips);
-        KERNELS
-        [height - 1](k->depth, &o, &t);
+        void (*const multiply)(int64_t, const operands *, const target *) = KERNELS[height - 1];
+        multiply(k->depth, &o, &t);
         o.a += height * k->a_row;
         t.c += height * g->c_row;
     }
