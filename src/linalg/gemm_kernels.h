@@ -150,7 +150,7 @@ KERNEL(10)
 KERNEL(11)
 KERNEL(12)
 #endif
-static void (*const KERNELS[HEIGHT])(int64_t depth, const operands *o, const target *t) = {
+static void (*const by_height[HEIGHT])(int64_t depth, const operands *o, const target *t) = {
     kernel_1, kernel_2, kernel_3, kernel_4,  kernel_5,  kernel_6,
 #if defined(__AVX512F__)
     kernel_7, kernel_8, kernel_9, kernel_10, kernel_11, kernel_12,
@@ -188,8 +188,7 @@ static void panel_of_tile(const tpi_gemm *g, const block *k, int64_t i, int64_t 
     int64_t strips = (rows + HEIGHT - 1) / HEIGHT; /* of nearly the same height: a low one is slower than its share */
     for (int64_t s = 0; s < strips; s++) {
         int64_t height = rows / strips + (s < rows % strips);
-        void (*const multiply)(int64_t, const operands *, const target *) = KERNELS[height - 1];
-        multiply(k->depth, &o, &t);
+        by_height[height - 1](k->depth, &o, &t);
         o.a += height * k->a_row;
         t.c += height * g->c_row;
     }
