@@ -75,7 +75,7 @@ static kernels kernels_of(tp_dtype dtype) {
 }
 
 static void alone(const tpi_gemm *g, const kernels *of) {
-    int64_t step = row_step(g->m);
+    const int64_t step = g->a_col == 1 && g->m <= FEW_ROWS ? g->m : row_step(g->m); /* of few rows, b is packed once */
     for (int64_t i = 0; i < g->m; i += step) of->tile(g, i, tpi_min64(step, g->m - i), 0, g->n);
 }
 

@@ -165,10 +165,11 @@ typedef struct block { /* one block of k */
 } block;
 
 /* Is a panel of b packed before this tile reads it? Its rows would push each other out of the first cache where there
- * are many of them, or where they are a power of two apart. */
+ * are many of them, unless they lie close together, or where they are a power of two apart. */
 static bool packs_panel(const tpi_gemm *g, const block *k, int64_t rows, int64_t columns) {
     if (ALWAYS_PACKS || columns < PANEL || g->b_col != 1 || rows > TPI_GEMM_ROWS) return true;
-    return rows > FEW_ROWS && (k->depth > TPI_GEMM_SHALLOW || g->b_row % SAME_SETS == 0);
+    const bool many = k->depth > TPI_GEMM_SHALLOW && g->b_row > 2 * PANEL;
+    return rows > FEW_ROWS && (many || g->b_row % SAME_SETS == 0);
 }
 
 static void panel_of_tile(const tpi_gemm *g, const block *k, int64_t i, int64_t rows, int64_t j, int64_t columns) {
