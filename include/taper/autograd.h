@@ -55,7 +55,7 @@ static inline bool tp_backward(tp_tensor *root, const tp_backward_options &optio
  * output (entries may be NULL). Fills grads with one tensor per input; an input that was not used gets NULL if
  * allow_unused, else it is an error. */
 typedef struct tp_grad_options {
-    int64_t size;
+    int64_t size; /* sizeof(tp_grad_options), as TP_DEFAULTS(GRAD) has it */
     bool retain_graph, create_graph, allow_unused;
     bool materialize_grads; /* an input that was not used gets zeros instead (allow_unused does not matter then) */
     bool stop_at_inputs; /* what an input was computed from counts for nothing: a gradient that has reached one goes no

@@ -369,7 +369,7 @@ static int load_lists(PyObject *dict, Py_ssize_t n, tp_lbfgs_state *s, void *scr
 }
 
 static int load_memory(PyObject *dict, tp_lbfgs_memory *memory) {
-    tp_lbfgs_state s;
+    tp_lbfgs_state s = {.size = sizeof s};
     tp_lbfgs_get(memory, &s);
     double evals = 0, iterations = 0;
     if (get_number(dict, "func_evals", &evals) < 0 || get_number(dict, "n_iter", &iterations) < 0 ||
@@ -424,7 +424,7 @@ static PyObject *number_list(int64_t n, const double *v) {
 }
 
 static int store_memory(PyObject *dict, const tp_lbfgs_memory *memory) {
-    tp_lbfgs_state s;
+    tp_lbfgs_state s = {.size = sizeof s};
     tp_lbfgs_get(memory, &s);
     int bad = put_new(dict, "func_evals", PyLong_FromLongLong(s.func_evals)) |
               put_new(dict, "n_iter", PyLong_FromLongLong(s.n_iter));

@@ -1,4 +1,5 @@
 /* See glue.h. */
+#include "tensor/check_arguments.h"
 #include "tensor/same_device.h"
 #include "autograd/glue.h"
 #include "tensor/recorder.h"
@@ -103,11 +104,7 @@ tp_tensor *tpi_operand_tensor_owned(tp_operand a) {
 
 /* A size that is not positive is an error, and nothing is copied. */
 bool tpi_copy_options(void *all, size_t size, const void *given, int64_t given_size) {
-    if (given_size <= 0) /* how much of it there is to read nobody can know */
-        return tpi_refuse(TP_ERR_VALUE,
-                          "argument 'options': expected a struct that begins with its size, got size %lld: write .size "
-                          "= sizeof of it",
-                          (long long)given_size);
+    if (!tpi_sound_size(given_size, "options")) return false;
     memcpy(all, given, (size_t)given_size < size ? (size_t)given_size : size);
     return true;
 }

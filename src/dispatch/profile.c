@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "device/gpu/trace.h"
+#include "tensor/check_arguments.h"
 #include "tensor/storage.h"
 
 enum { RANGE_BITS = 31 }; /* of a range's handle: the event's number; above them the profile's */
@@ -150,9 +151,7 @@ void tpi_watch_numbers(int64_t event, tp_ints numbers) {
 
 tp_profile *tp_profile_start(const tp_profile_options *o) {
     if (watching) return tpi_fail(TP_ERR_RUNTIME, "Profiler is already enabled on this thread");
-    if (o && o->size <= 0)
-        return tpi_fail(TP_ERR_VALUE, "argument 'options': expected a struct that begins with its size, got size %lld",
-                        (long long)o->size);
+    if (o && !tpi_sound_size(o->size, "options")) return NULL;
     tp_profile *p = tpi_new0(sizeof *p);
     if (!p) return NULL;
     static atomic_int profiles;

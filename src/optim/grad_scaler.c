@@ -138,23 +138,24 @@ double tp_scaler_get_scale(const tp_scaler *scaler) {
 bool tp_scaler_found_inf(const tp_scaler *scaler) { return TPI_HANDLE_GIVEN(scaler, "a scaler") && scaler->found_inf; }
 
 bool tp_scaler_get_state(const tp_scaler *scaler, tp_scaler_state *state) {
-    if (!TPI_HANDLE_GIVEN(scaler, "a scaler") || !TPI_GIVEN(state, "a place for it")) return false;
+    if (!TPI_HANDLE_GIVEN(scaler, "a scaler") || !TPI_GIVEN(state, "a place for it") ||
+        !tpi_sound_size(state->size, "state"))
+        return false;
     const tp_scaler_state all = {state->size,
                                  scaler->scale,
                                  scaler->opt.growth_factor,
                                  scaler->opt.backoff_factor,
                                  scaler->opt.growth_interval,
                                  scaler->tracker};
-    tpi_copy_options(state, state->size > 0 && state->size < (int64_t)sizeof all ? (size_t)state->size : sizeof all,
-                     &all, (int64_t)sizeof all);
+    tpi_copy_options(state, (size_t)state->size, &all, (int64_t)sizeof all);
     return true;
 }
 bool tp_scaler_set_state(tp_scaler *scaler, const tp_scaler_state *state) {
     TPI_STOP_ON_ERROR(false);
-    if (!TPI_HANDLE_GIVEN(scaler, "a scaler") || !TPI_GIVEN(state, "a state")) return false;
+    if (!TPI_HANDLE_GIVEN(scaler, "a scaler") || !TPI_GIVEN(state, "a state") || !tpi_sound_size(state->size, "state"))
+        return false;
     tp_scaler_state all = {0};
     tpi_copy_options(&all, sizeof all, state, state->size);
-    if (all.size <= 0) return false;
     if (!(all.scale > 0) || !(all.growth_factor > 1) || !(all.backoff_factor < 1) || all.growth_interval < 1 ||
         all.growth_tracker < 0)
         return tpi_refuse(TP_ERR_VALUE,

@@ -2,6 +2,7 @@
  * recursion applies from the last steps and changes of the gradient without ever forming it. A step works on a copy of
  * the memory and knows where it began: if it fails, parameters and memory are as they were. */
 #include "optim/lbfgs.h"
+#include "autograd/glue.h"
 #include "base/handle.h"
 #include "tensor/check_arguments.h"
 #include "tpi_optimisers.h"
@@ -45,11 +46,14 @@ void tp_lbfgs_memory_free(tp_lbfgs_memory *m) {
     tpi_handle_delete(m, sizeof *m);
 }
 void tp_lbfgs_get(const tp_lbfgs_memory *m, tp_lbfgs_state *state) {
-    if (!TPI_GIVEN(m, "a memory") || !TPI_GIVEN(state, "a tp_lbfgs_state")) return;
-    *state = m->s;
-    state->old_dirs = m->dirs;
-    state->old_stps = m->steps;
-    state->ro = m->ro;
+    if (!TPI_GIVEN(m, "a memory") || !TPI_GIVEN(state, "a tp_lbfgs_state") || !tpi_sound_size(state->size, "state"))
+        return;
+    tp_lbfgs_state all = m->s;
+    all.size = state->size;
+    all.old_dirs = m->dirs;
+    all.old_stps = m->steps;
+    all.ro = m->ro;
+    tpi_copy_options(state, (size_t)state->size, &all, (int64_t)sizeof all);
 }
 
 static bool reserve(tp_lbfgs_memory *m, int64_t n) {
@@ -87,8 +91,11 @@ static bool copy_state(tp_lbfgs_memory *m, const tp_lbfgs_state *from) {
 bool tp_lbfgs_set(tp_lbfgs_memory *m, const tp_lbfgs_state *state) {
     TPI_STOP_ON_ERROR(false);
     if (!TPI_GIVEN(m, "a memory") || !TPI_GIVEN(state, "a tp_lbfgs_state")) return false;
+    tp_lbfgs_state all = {0};
     tp_lbfgs_memory made;
-    if (!copy_state(&made, state)) return false;
+    if (!tpi_sound_size(state->size, "state") || !tpi_copy_options(&all, sizeof all, state, state->size) ||
+        !copy_state(&made, &all))
+        return false;
     clear(m);
     *m = made;
     return true;
@@ -324,7 +331,7 @@ bool tp_lbfgs_step(tp_lbfgs_memory *memory, const double *values, tp_tensors par
     const char *outer = tpi_op_enter("LBFGS");
     tpi_problem p = {params, copies_of(params), closure, context, values[LBFGS_MAXIMIZE] != 0 ? -1 : 1, 0};
     tpi_problem back = {.params = params, .start = copies_of(params)};
-    tp_lbfgs_state now;
+    tp_lbfgs_state now = {.size = sizeof now};
     tp_lbfgs_memory next = {0};
     tp_lbfgs_get(memory, &now);
     bool ok = p.start && back.start && copy_state(&next, &now);

@@ -288,9 +288,9 @@ bool tp_schedule_report(tp_schedule *s, double figure) {
 }
 
 double tp_schedule_last_lr(const tp_schedule *s, int64_t group) {
-    if (s && !TPI_HANDLE_GIVEN(s, "a schedule")) return NAN;
-    if (s && group >= 0 && group < s->ngroups) return s->last[group];
-    tpi_fail(TP_ERR_INDEX, "argument 'group': expected 0 to %lld, got %lld", s ? (long long)s->ngroups - 1 : -1LL,
+    if (!TPI_HANDLE_GIVEN(s, "a schedule")) return NAN;
+    if (group >= 0 && group < s->ngroups) return s->last[group];
+    tpi_fail(TP_ERR_INDEX, "argument 'group': expected 0 to %lld, got %lld", (long long)s->ngroups - 1,
              (long long)group);
     return NAN;
 }
@@ -372,7 +372,8 @@ static const kind sequential = {"SequentialLR", {{0, 0}}, .step = step_sequence}
 bool tp_rate_change_at(const char *name, const tp_schedule_options *o, const tp_schedule_place *given,
                        tp_rate_change *change) {
     if (!TPI_GIVEN(name, "a text") || !TPI_GIVEN(o, "options") || !TPI_GIVEN(given, "a place") ||
-        !TPI_GIVEN(change, "room for a change"))
+        !TPI_GIVEN(change, "room for a change") || !tpi_sound_size(given->size, "place") ||
+        !tpi_sound_size(change->size, "change"))
         return false;
     const kind *k = kind_named(name);
     if (!k || !k->change) return tpi_refuse(TP_ERR_VALUE, "no schedule with such a formula is called '%s'", name);

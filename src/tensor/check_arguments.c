@@ -38,6 +38,13 @@ bool tpi_refuse_choice(int64_t number, const char *argument, const char *what) {
     return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected %s, got number %lld", argument, what, (long long)number);
 }
 
+bool tpi_sound_size(int64_t size, const char *argument) {
+    return size > 0 || tpi_refuse(TP_ERR_VALUE,
+                                  "argument '%s': expected a struct that begins with its size, got size %lld: write "
+                                  ".size = sizeof of it",
+                                  argument, (long long)size);
+}
+
 bool tpi_sound_text(const char *text, const char *argument) {
     return text || tpi_refuse(TP_ERR_VALUE, "argument '%s': expected a text, got NULL", argument);
 }

@@ -43,4 +43,6 @@ static inline bool tpi_sound_generator(const tp_generator *g, const char *argume
     return !__builtin_expect(tpi_debugging, 0) || !tpi_ended(g, tpi_op_now, argument, "a generator");
 }
 bool tpi_sound_text(const char *text, const char *argument);
+/* The size that a struct of the caller's begins with: without it nobody can know how much there is to read or fill. */
+bool tpi_sound_size(int64_t size, const char *argument);
 #endif

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "io/checkpoint/crc.h"
 #include "ops/native.h"
+#include "tensor/check_arguments.h"
 #include "tensor/storage.h"
 #include "tpi_ops.h"
 #include <stdio.h>
@@ -364,7 +365,7 @@ tp_tensor *tp_saved_tensor(const tp_saved *v) {
 }
 
 bool tp_saved_describe(const tp_saved *v, tp_saved_about *about) {
-    if (!TPI_GIVEN(about, "a tp_saved_about")) return false;
+    if (!TPI_GIVEN(about, "a tp_saved_about") || !tpi_sound_size(about->size, "about")) return false;
     tp_saved_about a = {.size = about->size};
     if (!v) return tpi_refuse(TP_ERR_TYPE, "argument 'v': expected a value, got NULL");
     a.class_name = v->class_name;
