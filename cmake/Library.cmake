@@ -28,10 +28,11 @@ foreach(folder base tensor device linalg dispatch ops autograd graph nn optim io
     list(APPEND isa_sources ${folder_isa_sources})
 endforeach()
 
-# What reads and writes files, interprets scripts or starts ranks waits for others, and layers and passes over graphs call
-# operators that take the time: small code serves there as well as fast.
+# What reads and writes files, interprets scripts or starts ranks waits for others; layers, passes over graphs and what
+# is done once a step call operators that take the time: small code serves there as well as fast.
 set(small_sources ${once_sources})
-list(FILTER small_sources INCLUDE REGEX "/src/(io|dist|nn|graph/passes)/")
+list(FILTER small_sources INCLUDE REGEX
+    "/src/(io|dist|nn|graph/passes)/|/optim/(adafactor|grad_scaler|lbfgs|muon|rates|schedule|wolfe)|/data/(dataset|optimiser_state|training)")
 list(FILTER small_sources EXCLUDE REGEX "/(crc|zip_[a-z]+|reduce|round)\\.c$|/(media|tokenizer|engine)/")
 list(APPEND small_sources ${TAPER_GENERATED}/layers.c ${TAPER_GENERATED}/layers_glue.c)
 set_source_files_properties(${small_sources} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>;$<$<BOOL:${TAPER_HAS_ALIGN_DATA}>:-malign-data=abi>")

@@ -20,6 +20,10 @@ else()
     Python3_add_library(python_extension MODULE WITH_SOABI ${extension_sources})
 endif()
 target_link_libraries(python_extension PRIVATE taper taper_flags)
+# As in Library.cmake: what waits for others need not be fast.
+set_source_files_properties(python/ext/checkpoint_plan.c python/ext/cpp_extension.c python/ext/dist.c python/ext/dlpack.c
+    python/ext/events.c python/ext/files.c python/ext/gpu.c python/ext/media.c python/ext/profile.c python/ext/schedule.c
+    python/ext/script.c python/ext/summaries.c PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>")
 set_target_properties(python_extension PROPERTIES OUTPUT_NAME _C LIBRARY_OUTPUT_DIRECTORY ${TAPER_PYTHON_DIR}/taper)
 
 # The package's Python files are links, so that an edit needs no build. Links to files that are gone go too.

@@ -19,7 +19,8 @@ bool tp_backward_many(tp_tensors roots, tp_tensor *const *gradients, const tp_ba
     TPI_STOP_ON_ERROR(false);
     const char *before = tpi_op_enter("backward");
     tp_tensors inputs = HAS(o, tp_backward_options, inputs) ? o->inputs : (tp_tensors){NULL, 0};
-    bool ok = (!o || tpi_sound_size(o->size, "options")) && TPI_TENSORS_GIVEN(roots) && TPI_TENSORS_GIVEN(inputs) && retain_inputs(inputs) &&
+    bool ok = (!o || tpi_sound_size(o->size, "options")) && TPI_TENSORS_GIVEN(roots) && TPI_TENSORS_GIVEN(inputs) &&
+              retain_inputs(inputs) &&
               tpi_run(&(tpi_run_request){.nroots = roots.n,
                                          .roots = roots.v,
                                          .root_grads = gradients,
