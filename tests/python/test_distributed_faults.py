@@ -107,6 +107,18 @@ def test_an_exception_reaches_the_others(culprit, tmp_path):
         ]
 
 
+def test_a_rank_that_has_done_its_part_may_leave(tmp_path):
+    """What it leaves behind says that it has come, so those who are still in the collective go on waiting."""
+    statuses, texts = Ranks(
+        3,
+        "distributed_faults/leave_before_others.py",
+        tmp_path,
+        variables={"TAPER_STALL": "1", "TAPER_GRACE": "2", "TAPER_DIST_CHECK": "0"},
+    ).wait()
+    assert statuses == [0, 0, 0], (statuses, texts)
+    assert "[3.0, 3.0, 3.0]" in texts[1], texts
+
+
 @pytest.mark.parametrize("culprit", [0, 1])
 def test_a_rank_that_leaves_early(culprit, tmp_path):
     statuses, texts = faulty(3, "leave", culprit, tmp_path).wait()

@@ -347,6 +347,7 @@ void tp_dist_end(void) {
     for (tp_group *g = job->all; g; g = g->next) tpi_group_end_thread(g);
     job->engine->stop(job->self); /* messages that nobody took */
     for (tp_group *g = job->all; g; g = g->next) tpi_group_abandon(g);
+    tpi_watch_leave(job); /* others may still be in what this rank has left: it is told while there are groups */
     while (job->all) tp_group_free(job->all);
     world = NULL;
     tpi_job_now = NULL;

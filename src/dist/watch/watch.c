@@ -501,11 +501,17 @@ static void stop_thread(watch *w) {
     w->threaded = false;
 }
 
-void tpi_watch_close(tpi_job *job) {
+void tpi_watch_leave(tpi_job *job) {
     watch *w = job->watch;
     if (!w) return;
     stop_thread(w);
     say_goodbye(w);
+}
+
+void tpi_watch_close(tpi_job *job) {
+    watch *w = job->watch;
+    if (!w) return;
+    tpi_watch_leave(job);
     job->watch = NULL;
     watch_free(w);
 }

@@ -51,5 +51,6 @@ void tpi_time_up_text(
     const tp_work *work, double seconds, char *text,
     size_t capacity); /* "all_reduce(SUM) of ..., number 4 of group 'default', timed out after 10.0 seconds" */
 bool tpi_watch_open(tpi_job *job);  /* false with an error */
-void tpi_watch_close(tpi_job *job); /* in order: says goodbye */
+void tpi_watch_leave(tpi_job *job); /* in order: says goodbye, and where this rank stands in its groups at its end */
+void tpi_watch_close(tpi_job *job);
 #endif
