@@ -35,28 +35,7 @@ for host in $hosts; do
     i=$((i + 1))
 done
 
-cat > "$scratch/program.py" << 'END'
-import os, signal, sys, time, torch, torch.distributed as dist
-if sys.argv[1] == "file":
-    dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=int(os.environ["RANK"]), world_size=3)
-else:
-    dist.init_process_group("gloo")
-t = torch.full((200000,), float(dist.get_rank()))
-dist.all_reduce(t)
-assert bool((t == 3).all())
-everybody = [None] * 3
-dist.all_gather_object(everybody, dist.get_rank())
-assert everybody == [0, 1, 2]
-if sys.argv[1] == "stranger":
-    folder = os.path.dirname(sys.argv[2])
-    open(f"{folder}/here{dist.get_rank()}", "w").close()
-    while not os.path.exists(f"{folder}/go"):
-        time.sleep(0.05)
-if sys.argv[1] == "death" and dist.get_rank() == 1:
-    os.kill(os.getpid(), signal.SIGKILL)
-dist.barrier()
-print("well")
-END
+cp "$TAPER_SOURCE_DIR/tests/long/hosts/three_hosts.py" "$scratch/program.py"
 on() { # host, rank, world size, the log, what, further variables
     local host=$1 rank=$2 world=$3 log=$4 what=$5
     shift 5
@@ -81,31 +60,7 @@ if [ -e "$TAPER_BUILD_DIR/libtaper-gloo.so" ]; then
     run env TAPER_GLOO=1
     [ "$(cat "$scratch"/rank?.txt | grep -c '^well')" = 3 ] || fail "libgloo: $(cat "$scratch"/rank?.txt)"
 fi
-cat > "$scratch/stranger.py" << 'END'
-import os, socket, struct, sys
-from datetime import timedelta
-import torch.distributed as dist
-ports = [int(port) for port in sys.argv[1].split()]
-assert 29511 in ports, ports
-for port in ports:
-    for purpose in (1, 2, 3, 4):
-        for more in (b"", b"\0" * 32, struct.pack("=IIIIQ", 0x54505354, 2, 0, 7, 0) + b"taper/0"):
-            with socket.create_connection(("10.77.0.1", port), timeout=15) as s:
-                got = b""
-                try:
-                    s.sendall(b"TAPER-01" + struct.pack("=II", purpose, 1 if more[:1] == b"\0" else 0) + os.urandom(32) + more)
-                    s.shutdown(socket.SHUT_WR)
-                    while data := s.recv(4096):
-                        got += data
-                except OSError:
-                    pass
-                assert len(got) in (0, 80), (port, purpose, got)  # the challenge, and no more
-try:
-    dist.TCPStore("10.77.0.1", 29511, is_master=False, timeout=timedelta(seconds=10), wait_for_workers=False)
-except RuntimeError as error:
-    assert "asks for the job's secret" in str(error), error
-    print("refused")
-END
+cp "$TAPER_SOURCE_DIR/tests/long/hosts/stranger.py" "$scratch/stranger.py"
 listening() { # host: "ADDRESS:PORT" in hexadecimal, of what listens there
     ip netns exec $1 cat /proc/net/tcp /proc/net/tcp6 | awk '$4 == "0A" { print $2 }'
 }
@@ -133,34 +88,7 @@ for rank in 0 2; do
 done
 
 # ---- Two hosts, two ranks each ----
-cat > "$scratch/program.py" << 'END'
-import os, signal, sys, time, torch, torch.distributed as dist
-dist.init_process_group("gloo")
-torch.manual_seed(0)
-net = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.Tanh(), torch.nn.Linear(512, 512), torch.nn.Tanh(), torch.nn.Linear(512, 1))
-alone = [p.detach().clone() for p in net.parameters()]
-ddp = torch.nn.parallel.DistributedDataParallel(net)
-optimizer, data, rank = torch.optim.SGD(net.parameters(), lr=0.1), torch.randn(8, 64), dist.get_rank()
-started = time.monotonic()
-for _ in range(3):
-    optimizer.zero_grad()
-    ddp(data[2 * rank:2 * rank + 2]).square().mean().backward()
-    optimizer.step()
-print("seconds", time.monotonic() - started)
-trained = [p.detach().clone() for p in net.parameters()]
-with torch.no_grad():
-    for p, before in zip(net.parameters(), alone):
-        p.copy_(before)
-for _ in range(3):  # the whole batch, by this rank alone
-    net.zero_grad()
-    net(data).square().mean().backward()
-    optimizer.step()
-assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(trained, net.parameters()))
-print("trained", flush=True)
-if rank == 3:
-    os.kill(os.getpid(), signal.SIGSTOP)
-dist.all_reduce(torch.ones(1))
-END
+cp "$TAPER_SOURCE_DIR/tests/long/hosts/two_hosts.py" "$scratch/program.py"
 pids=
 for rank in 0 1 2 3; do
     [ $rank -lt 2 ] && host=tpa || host=tpb

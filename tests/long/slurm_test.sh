@@ -76,42 +76,8 @@ printf '#!/bin/sh\nexec "%s" -m taper "$@"\n' "${python:-python3}" > bin/taper
 chmod +x bin/taper
 export PATH=$scratch/bin:$PATH
 
-cat > sum.py << 'END_OF_PROGRAM'
-import os, signal, sys, taper, torch, torch.distributed as dist
-dist.init_process_group(sys.argv[1] if sys.argv[1] != "none" else None)
-x = torch.ones(1)
-dist.all_reduce(x)
-if "--die" in sys.argv and dist.get_rank() == 2:
-    os.kill(os.getpid(), signal.SIGKILL)
-dist.barrier()
-print(f"rank {dist.get_rank()} sum {int(x)} local {dist.get_node_local_rank()} by {taper._C._dist_engine()} on {os.environ['SLURMD_NODENAME']}\n", end="", flush=True)
-END_OF_PROGRAM
-# Trains until it has made STEPS steps, or until the scheduler says that time is short; says where it began and ended.
-cat > train.py << 'END_OF_PROGRAM'
-import os, sys, time, torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
-import taper
-dist.init_process_group("gloo")
-torch.manual_seed(0)
-net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
-state = {"net": net.module.state_dict(), "step": 0}
-if os.path.exists("last/.metadata"):
-    dcp.load(state, checkpoint_id="last")
-    net.module.load_state_dict(state["net"])
-first = step = state["step"]
-optimizer, stop = torch.optim.SGD(net.parameters(), lr=1e-3), torch.zeros(1)
-taper.preempted()
-print(f"rank {dist.get_rank()} of {dist.get_world_size()} begins at {first}", flush=True)
-while step < int(sys.argv[1]) and not stop:
-    optimizer.zero_grad()
-    net(torch.ones(2, 4)).sum().backward()
-    optimizer.step()
-    step += 1
-    stop.fill_(taper.preempted())
-    dist.all_reduce(stop, op=dist.ReduceOp.MAX)  # who is told a moment later leaves with the others
-    time.sleep(float(sys.argv[2]))
-dcp.save({"net": net.module.state_dict(), "step": step}, checkpoint_id="last")
-print(f"rank {dist.get_rank()} ends at {step}, {'preempted' if stop else 'done'}", flush=True)
-END_OF_PROGRAM
+cp "$TAPER_SOURCE_DIR/tests/long/slurm/sum.py" sum.py
+cp "$TAPER_SOURCE_DIR/tests/long/slurm/train.py" train.py
 
 # ---- Steps ----
 four() { # what, the lines of four ranks, the engine, a file
