@@ -1,5 +1,5 @@
 /* A small GPT over characters: trains on a verse, then writes on with a key-value cache, so that each new character
- * costs one position and not all of them. The cache's answers are those without it. gpt [STEPS] */
+ * costs one position and not all of them. The cache's answers are those without it. It takes -lm. gpt [STEPS] */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
