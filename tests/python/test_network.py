@@ -145,6 +145,14 @@ def test_ranks_that_meet_by_a_file_keep_a_secret_beside_it(tmp_path):
     assert not [name for name in os.listdir(tmp_path) if name.startswith("meet")]  # the last has removed both
 
 
+def test_a_file_goes_when_two_let_go_at_once(tmp_path):
+    program = PROGRAMS / "network" / "let_go.py"
+    done = subprocess.run(
+        [sys.executable, "-m", "taper", "run", str(program), str(tmp_path)], capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
 def test_the_launcher_makes_a_secret(tmp_path):
     """One for all attempts; no warning, nothing of it on a command line, and 256 bits of it."""
     done = subprocess.run(

@@ -137,7 +137,9 @@ static void file_free(tp_store *s) {
     file_store *f = (file_store *)s;
     int64_t gone, open;
     if (f->users > 0 && tp_ok()) {
-        if (tp_store_add(s, "/gone", 1, &gone) && tp_store_add(s, "/open", -1, &open)) {
+        /* Who finds that all are gone finds as well that none of them has it open: each says that first. */
+        if (tp_store_add(s, "/open", -1, NULL) && tp_store_add(s, "/gone", 1, &gone) &&
+            tp_store_add(s, "/open", 0, &open)) {
             if (gone >= f->users && open <= 0) remove_files(f->path);
         } else
             tp_error_clear(); /* nobody is left to tell */
