@@ -144,9 +144,11 @@ bool tpi_handle_given(const void *handle, uint32_t alive, const char *function, 
 
 /* ---- What is alive, and where it was made ---- */
 
-static const void *loaded_at(const void *address) {
-    Dl_info about;
-    return dladdr(address, &about) ? about.dli_fbase : NULL;
+/* The linker's names for where this library, or the program that it is linked into, begins and ends in memory: dladdr
+ * would look through all symbols for each address. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden")));
+static bool is_inside(const void *address) {
+    return (uintptr_t)address >= (uintptr_t)__ehdr_start && (uintptr_t)address < (uintptr_t)_end;
 }
 
 /* The name of the function around a return address, if the file exports it; a hidden one's neighbour is no answer. */
@@ -176,9 +178,8 @@ static void write_address(char *to, size_t n, const void *address) {
 
 /* The first frame outside of this library, or the number of frames if all lie inside (a static library's do). */
 static int caller_of(const made *m) {
-    const void *here = loaded_at((const void *)&tpi_debugging);
     int i = 0;
-    while (i < m->nframes && loaded_at((const char *)m->frames[i] - 1) == here) i++;
+    while (i < m->nframes && is_inside((const char *)m->frames[i] - 1)) i++;
     return i;
 }
 
