@@ -26,8 +26,7 @@ struct tp_scaler {
 
 tp_scaler *tp_scaler_new_with(const tp_scaler_options *options) {
     tp_scaler_options o = {sizeof o, 65536, 2, 0.5, 2000, true};
-    if (options) tpi_copy_options(&o, sizeof o, options, options->size);
-    if (options && options->size <= 0) return NULL;
+    if (options && !tpi_copy_options(&o, sizeof o, options, options->size)) return NULL;
     if (!(o.growth_factor > 1))
         return tpi_fail(TP_ERR_VALUE, "tp_scaler_new: option 'growth_factor': The growth factor must be > 1.0.");
     if (!(o.backoff_factor < 1))

@@ -38,6 +38,11 @@ def test_names_and_source_are_pytorchs():
     ]
 
 
+def test_arguments_of_which_one_begins_as_the_other_keep_their_names():
+    graph = make_fx(lambda x_y, x: x_y + x)(torch.ones(2), torch.ones(2))
+    assert [n.name for n in graph.graph.nodes if n.op == "placeholder"] == ["x_y_1", "x_1"]
+
+
 def test_lists_and_dicts_are_taken_apart():
     graph = holds(
         lambda d, l: {"r": d["a"] + l[0], "s": [l[1] * 3]}, lambda: [{"a": normal(3)}, [normal(3), normal(3)]]

@@ -5,6 +5,8 @@ import functools
 import gc
 import inspect
 import operator
+from collections import Counter
+from contextlib import nullcontext
 
 import taper
 from taper._dispatch import state
@@ -26,6 +28,8 @@ class _Recorder(TorchDispatchMode):
         self.graph, self.root, self.decompositions = graph, root, decompositions
         self.fake_mode, self.may_read_values = fake_mode, may_read_values
         self.known = {}  # id -> (tensor, node); the tensor stays, so that its id is its own
+        self.places = {}  # memory -> those (tensor, node) whose elements are there, the latest last
+        self.constants = Counter()
         self.outside = _places_of_all_tensors()
 
     def __enter__(self):
@@ -38,6 +42,7 @@ class _Recorder(TorchDispatchMode):
 
     def note(self, tensor, node):
         self.known[id(tensor)] = tensor, node
+        self.places.setdefault(_place(tensor), []).append((tensor, node))
         node.meta.setdefault("val", tensor if self.fake_mode is not None else _without_elements(tensor))
         node.meta.setdefault("tensor_meta", _extract_tensor_metadata(tensor))
 
@@ -53,8 +58,8 @@ class _Recorder(TorchDispatchMode):
         """The node for a tensor that shares its memory with one of the graph: what the tape kept, or a view of the
         library's own; None for other tensors."""
         place = _place(value)
-        for known, node in reversed([*self.known.values()]):
-            if place is not None and _place(known) == place and known.dtype == value.dtype:
+        for known, node in reversed(self.places.get(place, []) if place is not None else []):
+            if known.dtype == value.dtype:
                 if _geometry(known) == _geometry(value):
                     return node
                 return self.graph.call_function(taper.ops.aten.as_strided.default, (node, *_geometry(value)))
@@ -69,7 +74,8 @@ class _Recorder(TorchDispatchMode):
                 "the graph would hold this run's value"
             )
         kind = "_param_constant" if isinstance(value, taper.nn.Parameter) else "_tensor_constant"
-        name = next(f"{kind}{i}" for i in range(len(self.known) + 1) if not hasattr(self.root, f"{kind}{i}"))
+        name = f"{kind}{self.constants[kind]}"
+        self.constants[kind] += 1
         if isinstance(value, taper.nn.Parameter):
             setattr(self.root, name, value)
         else:
@@ -167,11 +173,13 @@ def _trace(function, args, decompositions, tracing_mode, may_read_values):
     ]
     nested = any(not spec.is_leaf() for spec in in_spec.children_specs)
     owners = [name for name, spec in zip(names, in_spec.children_specs) for _ in range(spec.num_leaves)]
+    leaves_of = Counter()
     for owner, leaf in zip(owners, flat):
-        node = graph.placeholder(f"{owner}_{1 + sum(n.name.startswith(owner + '_') for n in graph.nodes)}")
+        leaves_of[owner] += 1
+        node = graph.placeholder(f"{owner}_{leaves_of[owner]}")
         if isinstance(leaf, taper.Tensor):
             recorder.note(leaf, node)
-    with fake_mode if fake_mode is not None else _Nothing(), recorder:
+    with fake_mode if fake_mode is not None else nullcontext(), recorder:
         result = function(*pytree.tree_unflatten(flat, in_spec))
     leaves, out_spec = pytree.tree_flatten(result)
     if nested:
@@ -187,14 +195,6 @@ def _does_more(node):
     """Nodes that stay when nothing uses them: those that write."""
     schema = getattr(node.target, "_schema", None)
     return node.is_impure() or bool(schema is not None and schema.is_mutable)
-
-
-class _Nothing:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
 
 
 def make_fx(
