@@ -661,7 +661,9 @@ static void a_size_of_zero_is_an_error(void **state) {
     tp_error_clear();
     tp_tensor *w = tp_set_requires_grad(tp_ones(TP_INTS(1)), true), *grad = NULL;
     const tp_backward_options backward = {.gradient = x};
-    assert_false(tp_backward_with(tp_mul(w, 2), &backward));
+    tp_tensor *doubled = tp_mul(w, 2);
+    assert_false(tp_backward_with(doubled, &backward));
+    tp_release(doubled);
     assert_non_null(strstr(tp_error(), "argument 'options': expected a struct that begins with its size, got size 0"));
     tp_error_clear();
     assert_null(tp_grad(w));
@@ -686,6 +688,7 @@ static void a_size_of_zero_is_an_error(void **state) {
         strstr(tp_error(), "tp_training_save: argument 'options': expected a struct that begins with its size"));
     tp_error_clear();
     tp_dataset_release(data);
+    tp_release(w);
     tp_release(x);
 }
 
