@@ -71,6 +71,7 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND instruction_sets avx2 avx512)
     # Instructions that some processors of the last level have: each file is for one kind, and asks at run time.
     set_source_files_properties(src/linalg/gemm_bf16.c PROPERTIES COMPILE_OPTIONS "-march=x86-64-v4;-mavx512bf16")
+    set_source_files_properties(src/linalg/gemm_vnni.c PROPERTIES COMPILE_OPTIONS "-march=x86-64-v4;-mavx512vnni")
     set_source_files_properties(src/linalg/gemm_amx.c PROPERTIES COMPILE_OPTIONS "-march=x86-64-v4;-mamx-tile;-mamx-bf16")
     set(flags_avx2 -march=x86-64-v3)
     set(flags_avx512 -march=x86-64-v4)
