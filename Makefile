@@ -73,8 +73,17 @@ test-clients: python
 kernels: configure
 	@$(NINJA) --target kernels
 
-# The archive goes along if `make kernels` made it, the site and man pages if `make docs` did.
+# The Python package and the command go along where PYTHON has its headers; PYTHON=OFF leaves them out. So does the archive if
+# `make kernels` made it, the site and man pages if `make docs` did.
+PYTHON ?= python3
+HAS_HEADERS = import os, sys, sysconfig; sys.exit(sys.version_info < (3, 10) or not os.path.exists(sysconfig.get_path("include") + "/Python.h"))
 install: configure
+	@if $(PYTHON) -c '$(HAS_HEADERS)' 2> /dev/null; then \
+		cmake -DTAPER_PYTHON=ON -DPython3_EXECUTABLE=$$(command -v $(PYTHON)) $(BUILD) > $(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }; \
+	else \
+		echo '$(PYTHON): no Python 3.10 or newer with its headers, so the C library alone is installed (PYTHON=python3.12 names another)'; \
+		cmake -DTAPER_PYTHON=OFF $(BUILD) > $(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }; \
+	fi
 	@$(NINJA)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
@@ -129,7 +138,7 @@ help:
 	@echo 'make test-device  every operator on a device against the CPU: DEVICE=cuda, xpu or test'
 	@echo 'make test-clients packages on top of PyTorch, from PyPI, with Taper in its place: numbers beside those recorded from PyTorch'
 	@echo 'make kernels      compile the GPU kernels ahead (NVRTC, no GPU needed), for every NVIDIA family'
-	@echo 'make install      install to PREFIX (now $(PREFIX))'
+	@echo 'make install      install to PREFIX (now $(PREFIX)): the C library, the Python package for PYTHON (now $(PYTHON)), the command'
 	@echo 'make docs         the documentation site in $(BUILD)/site and the man pages in $(BUILD)/man (Sphinx from PyPI)'
 	@echo 'make reference    the tables'"'"' pages of docs/ and the type stubs, as the code has them now'
 	@echo 'make dist         the source archive, and recipes with its checksum, in dist/'
