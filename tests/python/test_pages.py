@@ -147,8 +147,9 @@ def test_python_on(page, tmp_path):
     found = list(blocks(page, "python"))
     (tmp_path / "blocks.json").write_text(json.dumps([(f"{page}:{line}", code) for line, code, _ in found]))
     (tmp_path / "driver.py").write_text(DRIVER)
+    start = ["launch", "--nproc", "1"] if "init_process_group" in (ROOT / page).read_text() else ["run"]
     done = subprocess.run(
-        [sys.executable, "-m", "taper", "run", "driver.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        [sys.executable, "-m", "taper", *start, "driver.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     for (line, _, says), printed in zip(found, json.loads((tmp_path / "outputs.json").read_text())):
