@@ -33,10 +33,14 @@ demo: configure
 	@$(NINJA) --target digits
 	@$(BUILD)/examples/digits examples/data $(BUILD)/digits.pt
 
+# CMake keeps what it found of the Python before.
+CONFIGURE_PYTHON = cmake -U '_Python3_*' -DTAPER_PYTHON=ON $(BUILD)
+LOGGED = > $(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
+
 # .venv, and a build that makes the package for it and the tests.
 python: setup-test configure
 	@tools/venv.sh $(BUILD)
-	@cmake -DTAPER_BUILD_TESTS=ON -DTAPER_PYTHON=ON -DPython3_EXECUTABLE=$(CURDIR)/.venv/bin/python $(BUILD) > $(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
+	@$(CONFIGURE_PYTHON) -DTAPER_BUILD_TESTS=ON -DPython3_EXECUTABLE=$(CURDIR)/.venv/bin/python $(LOGGED)
 
 test: python
 	@tools/lint.sh
@@ -80,10 +84,10 @@ PYTHON ?= python3
 HAS_HEADERS = import os, sys, sysconfig; sys.exit(sys.version_info < (3, 10) or not os.path.exists(sysconfig.get_path("include") + "/Python.h"))
 install: configure
 	@if $(PYTHON) -c '$(HAS_HEADERS)' 2> /dev/null; then \
-		cmake -DTAPER_PYTHON=ON -DPython3_EXECUTABLE=$$(command -v $(PYTHON)) $(BUILD) > $(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }; \
+		$(CONFIGURE_PYTHON) -DPython3_EXECUTABLE=$$(command -v $(PYTHON)) $(LOGGED); \
 	else \
-		echo '$(PYTHON): no Python 3.10 or newer with its headers, so the C library alone is installed (PYTHON=python3.12 names another)'; \
-		cmake -DTAPER_PYTHON=OFF $(BUILD) > $(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }; \
+		test $(PYTHON) = OFF || echo '$(PYTHON): no Python 3.10 or newer with its headers: the C library alone is installed (PYTHON=python3.12 names another)'; \
+		cmake -DTAPER_PYTHON=OFF $(BUILD) $(LOGGED); \
 	fi
 	@$(NINJA)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
