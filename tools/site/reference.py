@@ -307,7 +307,7 @@ def _first_paragraph(value):
 def _about(name):
     """What a module or class says of itself, without its own name."""
     text = (inspect.getdoc(_covered._owner(name)) or "").removeprefix(f"{name}: ")
-    return text[:1].upper() + text[1:] if text.partition(" ")[0].isalpha() else text
+    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(",").isalpha() else text
 
 
 def _escaped(text):
