@@ -5,7 +5,6 @@ the first `import taper` of a program warns of it, and `taper doctor` lists it.
 """
 
 import os
-import re
 
 
 def _words(*allowed):
@@ -23,13 +22,19 @@ _FLAG = _words("0", "1")
 _ANY = "", lambda value: True  # or read by code that fails loudly
 _SECONDS = "a number of seconds above 0", _positive
 _BYTES = "a number of bytes", lambda value: _positive(value) and float(value) >= 1
-_COUNT = "a whole number, 1 or more", lambda value: re.fullmatch(r"\s*\+?0*[1-9]\d*\s*", value) is not None
+_COUNT = "a whole number, 1 or more", lambda value: value.strip().removeprefix("+").isdecimal() and int(value) > 0
 _FOLDER = "a folder that is there", os.path.isdir
 
 
 def _is_library(value):
     """Names a library by a path, or by a name that the loader looks for."""
     return os.path.isfile(value) if "/" in value else ".so" in value
+
+
+def _are_interfaces(value):
+    from socket import if_nameindex
+
+    return set(value.split(",")) <= {name for _, name in if_nameindex()}
 
 
 # name: (what is expected, whether a value can be read)
@@ -61,7 +66,7 @@ VARIABLES = {
     "TAPER_PLUGINS": _FOLDER,
     "TAPER_RUN": _ANY,
     "TAPER_SHARED": _FOLDER,
-    "TAPER_SOCKET_IFNAME": _ANY,
+    "TAPER_SOCKET_IFNAME": ("interfaces of this machine, separated by commas", _are_interfaces),
     "TAPER_STALL": _SECONDS,
     "TAPER_STORE_BYTES": _BYTES,
     "TAPER_STORE_VALUE_BYTES": _BYTES,
@@ -83,7 +88,7 @@ OPENMP = {
     ),
     "OMP_PLACES": (
         " or ".join(_NAMES) + ", or sets such as {0:4},{4:4}",
-        lambda value: re.sub(r"\(\d+\)$", "", value.strip().lower()) in _NAMES or "{" in value,
+        lambda value: value.strip().lower().partition("(")[0] in _NAMES or "{" in value,
     ),
 }
 
@@ -102,7 +107,7 @@ def misspelt(environment):
 
     for name in sorted(environment):
         if name.startswith("TAPER_") and name not in VARIABLES:
-            for near in get_close_matches(name, VARIABLES, 1, 0.85):
+            for near in get_close_matches(name, VARIABLES, 1, 0.88):
                 yield name, near
 
 

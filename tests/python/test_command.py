@@ -261,6 +261,8 @@ def test_the_doctor_reads_settings(tmp_path):
     assert not told(OMP_NUM_THREADS="8,2", OMP_PROC_BIND="spread,close", OMP_PLACES="cores(4)", TAPER_STALL="2.5")
     assert not told(OMP_NUM_THREADS="", TAPER_ISA="avx2", TAPER_STORE_BYTES="1e9", TAPER_SHARED=str(tmp_path))
     assert "expected base or avx2" in told(TAPER_ISA="sse")["TAPER_ISA"]
+    assert "interfaces of this machine" in told(TAPER_SOCKET_IFNAME="lo,none7")["TAPER_SOCKET_IFNAME"]
+    assert not told(TAPER_SOCKET_IFNAME="lo")
     assert set(told(TAPER_STALL="30s", TAPER_STORE_BYTES="4G", TAPER_XPU_TILES="two", OMP_PROC_BIND="yes")) == {
         "TAPER_STALL",
         "TAPER_STORE_BYTES",
