@@ -29,13 +29,15 @@ foreach(folder base tensor device linalg dispatch ops autograd graph nn optim io
 endforeach()
 
 # What reads and writes files, interprets scripts or starts ranks waits for others; layers, passes over graphs and what
-# is done once a step call operators that take the time: small code serves there as well as fast.
+# is done once a step call operators that take the time: small code serves there as well as fast. A call at a function's
+# end stays a call, so that the stack tells a message which public function the program called.
 set(small_sources ${once_sources})
 list(FILTER small_sources INCLUDE REGEX
     "/src/(io|dist|nn|graph/passes)/|/optim/(adafactor|grad_scaler|lbfgs|muon|rates|schedule|wolfe)|/data/(dataset|optimiser_state|training)")
 list(FILTER small_sources EXCLUDE REGEX "/(crc|zip_[a-z]+|reduce|round)\\.c$|/(media|tokenizer|engine)/")
 list(APPEND small_sources ${TAPER_GENERATED}/layers.c ${TAPER_GENERATED}/layers_glue.c)
-set_source_files_properties(${small_sources} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>;$<$<BOOL:${TAPER_HAS_ALIGN_DATA}>:-malign-data=abi>")
+set_source_files_properties(${small_sources} PROPERTIES COMPILE_OPTIONS
+    "$<$<CONFIG:Release>:-Os>;-fno-optimize-sibling-calls;$<$<BOOL:${TAPER_HAS_ALIGN_DATA}>:-malign-data=abi>")
 
 # Kernel text for devices that compile it travels in the library.
 file(GLOB kernel_texts CONFIGURE_DEPENDS src/device/gpu/kernels/*.h src/device/element/*.h
@@ -69,6 +71,7 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND instruction_sets avx2 avx512)
     # Instructions that some processors of the last level have: each file is for one kind, and asks at run time.
     set_source_files_properties(src/linalg/gemm_bf16.c PROPERTIES COMPILE_OPTIONS "-march=x86-64-v4;-mavx512bf16")
+    set_source_files_properties(src/linalg/gemm_vnni.c PROPERTIES COMPILE_OPTIONS "-march=x86-64-v4;-mavx512vnni")
     set_source_files_properties(src/linalg/gemm_amx.c PROPERTIES COMPILE_OPTIONS "-march=x86-64-v4;-mamx-tile;-mamx-bf16")
     set(flags_avx2 -march=x86-64-v3)
     set(flags_avx512 -march=x86-64-v4)

@@ -23,3 +23,8 @@ if command -v clang++ > /dev/null; then
     clang++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only -I"$TAPER_SOURCE_DIR/include/taper/libtorch" -I"$TAPER_SOURCE_DIR/include" \
         -I"$TAPER_BUILD_DIR/generated/include" "$TAPER_SOURCE_DIR/tests/cpp/tensors.cpp" || fail "tensors.cpp does not build with clang++"
 fi
+# A program that uses nothing makes nothing of the headers: a virtual function that is marked inline too late would take its class along.
+echo 'int main() { return 0; }' > empty.cpp
+c++ -std=c++17 -O1 -c -include torch/torch.h -I"$TAPER_SOURCE_DIR/include/taper/libtorch" -I"$TAPER_SOURCE_DIR/include" \
+    -I"$TAPER_BUILD_DIR/generated/include" empty.cpp -o empty.o
+! nm -C empty.o | grep ' [WVu] ' || fail "the headers alone make code"

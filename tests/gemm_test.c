@@ -200,11 +200,59 @@ static void operands_turned_around_give_the_same_bits(void **state) {
     }
 }
 
+/* ---- 8-bit integers, against a plain loop ---- */
+static uint8_t bytes_a[MOST], bytes_b[MOST];
+static uint32_t sums[MOST];
+
+static void check_bytes(int64_t m, int64_t n, int64_t k, int layout) {
+    const bool is_signed = layout & 4;
+    for (int64_t i = 0; i < m * k; i++) bytes_a[i] = (uint8_t)(i * 7919 % 251 + i / 13);
+    for (int64_t i = 0; i < k * n; i++) bytes_b[i] = (uint8_t)(i * 104729 % 257 + i / 7);
+    bytes_a[0] = bytes_b[0] = 0x80; /* the least number there is */
+    const tpi_product p = {
+        .dtype = is_signed ? TP_INT8 : TP_UINT8,
+        .batches = 1,
+        .m = m,
+        .n = n,
+        .k = k,
+        .a = layout & 1 ? (tpi_operand_matrix){(const char *)bytes_a, 0, 1, m}
+                        : (tpi_operand_matrix){(const char *)bytes_a, 0, k, 1},
+        .b = layout & 2 ? (tpi_operand_matrix){(const char *)bytes_b, 0, 1, k}
+                        : (tpi_operand_matrix){(const char *)bytes_b, 0, n, 1},
+        .c = (char *)sums,
+        .c_row = n,
+        .alpha = tp_int(1),
+        .beta = tp_int(0),
+    };
+    assert_true(tpi_gemm_multiply(&p));
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            int64_t wanted = 0;
+            for (int64_t at = 0; at < k; at++) {
+                const uint8_t x = bytes_a[i * p.a.row + at * p.a.col];
+                wanted += (is_signed ? (int8_t)x : x) * (int8_t)bytes_b[at * p.b.row + j * p.b.col];
+            }
+            assert_int_equal((int32_t)sums[i * n + j], wanted);
+        }
+}
+
+static void bytes_of_every_shape_and_layout(void **state) {
+    (void)state;
+    const int64_t rows[] = {1, 2, 13, 40, 100}, columns[] = {1, 5, 32, 33, 70}, depths[] = {1, 2, 3, 4, 7, 64, 257};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t j = 0; j < sizeof columns / sizeof *columns; j++)
+            for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
+                for (int layout = 0; layout < 8; layout++) check_bytes(rows[i], columns[j], depths[d], layout);
+    check_bytes(40, 40, 1100, 2);
+    check_bytes(40, 40, 1101, 5);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape_and_layout),
         cmocka_unit_test(bits_depend_on_row_and_column_alone),
         cmocka_unit_test(operands_turned_around_give_the_same_bits),
+        cmocka_unit_test(bytes_of_every_shape_and_layout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

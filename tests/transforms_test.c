@@ -110,6 +110,48 @@ static void test_mistakes(void **state) {
     }
 }
 
+/* ---- gradients against differences ---- */
+static bool half_of_it(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs,
+                       tp_tensor **grad_inputs, int64_t ninputs) {
+    (void)call;
+    (void)context;
+    (void)noutputs;
+    (void)ninputs;
+    grad_inputs[0] = tp_keep(tp_mul(grads[0], 0.5)); /* wrong: the function is x itself */
+    return grad_inputs[0] != NULL;
+}
+static bool copy_it(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs, int64_t noutputs) {
+    (void)call;
+    (void)context;
+    (void)noutputs;
+    outputs[0] = tp_keep(tp_clone(inputs.v[0]));
+    return outputs[0] != NULL;
+}
+static tp_tensor *wrong(tp_tensors in, void *context) {
+    const tp_function f = {.size = (int64_t)sizeof f, .name = "Wrong", .forward = copy_it, .backward = half_of_it};
+    tp_tensor *out = NULL;
+    return tp_apply(&f, context, in, &out, 1) ? out : NULL;
+}
+
+static void test_gradients_are_checked(void **state) {
+    (void)state;
+    TP_SCOPE {
+        tp_tensor *x = tp_to(VECTOR(1, 2), .dtype = TP_FLOAT64), *y = tp_to(VECTOR(3, 4), .dtype = TP_FLOAT64);
+        assert_true(tp_gradcheck(square_times, NULL, TP_LIST(x, y)));
+        assert_true(tp_gradcheck(summed, NULL, TP_LIST(x, y), .eps = 1e-4));
+        assert_false(tp_gradcheck(summed, NULL, TP_LIST(x, y), .atol = -1));
+        assert_error("tp_gradcheck: element 0 of the result with respect to element 0 of input 0: the gradient is 6");
+        assert_false(tp_gradcheck(wrong, NULL, TP_LIST(x)));
+        assert_error("the gradient is 0.5, differences of values say 1");
+        assert_false(tp_gradcheck(square_times, NULL, TP_LIST(x, VECTOR(1, 2))));
+        assert_error("tp_gradcheck: argument 'inputs': tensor 1: expected float64, got float32");
+        assert_false(tp_gradcheck(nothing, NULL, TP_LIST(x)));
+        assert_error("the function gave no tensor");
+        ASSERT_VALUES(tp_to(x, .dtype = TP_FLOAT32), 1, 2);
+        assert_false(tp_requires_grad(x));
+    }
+}
+
 static void everything(void) {
     TP_SCOPE {
         tp_tensor *x = VECTOR(1, 2), *y = VECTOR(3, 4), *h[4];
@@ -133,6 +175,7 @@ int main(void) {
                                      TEST(test_histories_go_on),
                                      TEST(test_slices),
                                      TEST(test_mistakes),
+                                     TEST(test_gradients_are_checked),
                                      cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -182,7 +182,7 @@ REASONS = [
     ),
     (
         r"(\w*sparse\w*|to_dense|sum|log_softmax|softmax|spdiags|spsolve|semi_\w+|as_sparse_gradcheck)$",
-        "sparse tensors are Python's class; C has the products over indices and values",
+        "sparse tensors of other kinds, and what Python makes of them; C has COO and CSR (sparse.h)",
         "torch.sparse",
     ),
 ]

@@ -173,8 +173,9 @@ TP_API const char *tp_forbid_saved_hooks(const char *message);
 
 /* A custom differentiable function. forward computes the outputs (it runs without a tape); backward gets one gradient
  * per output (NULL where none came) and fills one per input (NULL: none), handing over references. Both get the
- * caller's context. tp_function_save keeps tensors for backward, with the check that nobody changed them. The context
- * is the call's: release is called once, also when tp_apply fails after its arguments were checked. */
+ * caller's context. An output that forward leaves NULL is none. tp_function_save keeps tensors for backward, with the
+ * check that nobody changed them. The context is the call's: release is called once, also when tp_apply fails after its
+ * arguments were checked. */
 typedef struct tp_function_call tp_function_call;
 typedef struct tp_function {
     int64_t size; /* sizeof(tp_function) */

@@ -33,5 +33,28 @@ TP_API bool tp_hvp(tp_segment_fn fn, void *context, tp_tensors inputs, tp_tensor
  * the results are stacked along out_dim. It calls the function once for each slice. Gradients flow to the inputs. */
 TP_API tp_tensor *tp_vmap(tp_segment_fn fn, void *context, tp_tensors inputs, tp_ints in_dims, int64_t out_dim);
 
+typedef struct tp_gradcheck_options {
+    TP_STRUCT_SIZE(tp_gradcheck_options);
+    double eps TP_MEMBER(1e-6);  /* how far an element is moved to either side */
+    double atol TP_MEMBER(1e-5); /* what may differ: atol + rtol * |difference quotient| */
+    double rtol TP_MEMBER(1e-3);
+    TP_OPTIONS_GUARD_
+} tp_gradcheck_options;
+/* Are the function's gradients right? Compares its Jacobian at inputs of float64 with quotients of differences. False,
+ * with an error that names the element, where they differ. For a custom function: tp_gradcheck(fn, NULL, TP_LIST(x)).
+ */
+TP_API bool tp_gradcheck_with(tp_segment_fn fn, void *context, tp_tensors inputs, const tp_gradcheck_options *options);
+#ifdef __cplusplus
+static inline bool tp_gradcheck(tp_segment_fn fn, void *context, tp_tensors inputs,
+                                const tp_gradcheck_options &options = tp_gradcheck_options()) {
+    return tp_gradcheck_with(fn, context, inputs, &options);
+}
+#else
+#define tp_gradcheck(...)      TP_GRADCHECK_(__VA_ARGS__, )
+#define TP_GRADCHECK_DEFAULTS_ .size = (int64_t)sizeof(tp_gradcheck_options), .eps = 1e-6, .atol = 1e-5, .rtol = 1e-3
+#define TP_GRADCHECK_(fn, context, inputs, ...) \
+    TP_WITH_(tp_gradcheck_options, tp_gradcheck_with(fn, context, inputs, &tp_o_), TP_GRADCHECK_DEFAULTS_, __VA_ARGS__)
+#endif
+
 TP_END
 #endif

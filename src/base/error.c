@@ -66,6 +66,12 @@ static const char *speaker(const char *function, const char *format) {
     return own && !strncmp(function, "tp_", 3) ? function : NULL;
 }
 
+/* Does a message begin as "mean: " would, or with "mean("? */
+static bool names_itself(const char *said, const char *prefix, size_t length) {
+    return !strncmp(said, prefix, length) ||
+           (length > 2 && !strncmp(said, prefix, length - 2) && said[length - 2] == '(');
+}
+
 static void fail_as(const char *name, tp_code code, const char *format, va_list args) {
     if (pending.code != TP_OK) return;
     pending.code = code; /* first, so that running out of memory below is an echo and not a new error */
@@ -74,7 +80,7 @@ static void fail_as(const char *name, tp_code code, const char *format, va_list 
     if (prefix >= (int)sizeof text / 2) prefix = (int)sizeof text / 2 - 1;
     vsnprintf(text + prefix, sizeof text - (size_t)prefix, format, args);
     const char *said = text + prefix;
-    const bool named = !strncmp(said, "tp_", 3) || !strncmp(said, text, (size_t)prefix);
+    const bool named = !strncmp(said, "tp_", 3) || names_itself(said, text, (size_t)prefix);
     if (prefix && named) memmove(text, said, strlen(said) + 1);
     size_t length = strlen(text);
     if (length >= SHORT_TEXT && code != TP_ERR_MEMORY) pending.long_text = long_block(text, length);

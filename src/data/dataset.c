@@ -43,7 +43,7 @@ tp_dataset *tp_dataset_new(int64_t count, int64_t nfields, const tp_field *field
     if (nfields < 1 || nfields > TP_MAX_FIELDS)
         return tpi_fail(TP_ERR_VALUE, "argument 'nfields': expected 1 to %d, got %lld", TP_MAX_FIELDS,
                         (long long)nfields);
-    if (!fields || !read) return tpi_fail(TP_ERR_TYPE, "argument '%s': got NULL", fields ? "read" : "fields");
+    if (!TPI_GIVEN(fields, "an array") || !TPI_GIVEN(read, "a function")) return NULL;
     tp_dataset *d = tpi_malloc(sizeof *d);
     if (!d) return NULL;
     *d = (tp_dataset){.count = count, .read = read, .context = context};
@@ -122,7 +122,7 @@ bool tpi_read_batch(const tp_dataset *d, tp_ints indices, tp_tensor **fields) {
 
 bool tp_dataset_get(const tp_dataset *d, int64_t i, tp_tensor **fields) {
     if (!given(d)) return false;
-    if (!fields) return tpi_refuse(TP_ERR_TYPE, "argument 'fields': got NULL");
+    if (!TPI_GIVEN(fields, "an array")) return false;
     return batch_new(d, -1, fields) && fill(d, &i, 1, fields);
 }
 

@@ -1,5 +1,6 @@
 /* Datasets in the files they are published in: MNIST's idx files, plain or gzipped, and CIFAR's binary files. A file is
  * read whole and checked against the sizes it states; what is too short or too long is refused with its name. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <taper/data.h>
@@ -19,10 +20,10 @@ static bool is_packed(const char *path) { /* by gzip */
 }
 
 static gzFile open_file(const char *path) {
-    if (!path) return tpi_fail(TP_ERR_TYPE, "argument 'path': expected a file name, got NULL");
+    if (!path) return tpi_fail(TP_ERR_TYPE, "argument 'path': expected a file's name, got NULL");
     if (!TPI_ZLIB && is_packed(path)) return tpi_fail(TP_ERR_MISSING, "%s: is packed by gzip: " TPI_NO_ZLIB, path);
     gzFile file = gzopen(path, "rb"); /* reads files that are not compressed as they are */
-    return file ? file : tpi_fail(TP_ERR_IO, "%s: cannot be opened", path);
+    return file ? file : tpi_fail(TP_ERR_IO, "could not open '%s': %s", path, strerror(errno));
 }
 
 static bool read_all(gzFile file, const char *path, void *into, int64_t bytes) {

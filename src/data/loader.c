@@ -205,9 +205,8 @@ static bool is_position_of(const tp_loader *l, const position *saved) {
 
 bool tp_loader_set_state(tp_loader *l, const tp_tensor *state) {
     TPI_STOP_ON_ERROR(false);
-    if (TPI_ENDED(l, "a loader") || TPI_ENDED(state, "a tensor")) return false;
+    if (!TPI_GIVEN(l, "a loader") || !TPI_GIVEN(state, "a tensor")) return false;
     position saved;
-    if (!l || !state) return tpi_refuse(TP_ERR_TYPE, "argument '%s': got NULL", l ? "state" : "loader");
     if (state->dtype != TP_UINT8 || state->numel != (int64_t)sizeof saved + 2 * STATE_BYTES || !tp_is_contiguous(state))
         return tpi_refuse(TP_ERR_VALUE, "argument 'state': expected what tp_loader_get_state gave");
     memcpy(&saved, state->data, sizeof saved);

@@ -240,7 +240,7 @@ bool tp_training_load(const char *path, tp_training *training) {
     tp_file *f = tp_open_file(path, NULL);
     const tp_saved *all = f ? tp_file_value(f) : NULL;
     loaded l = {.epoch = t.epoch, .step = t.step};
-    bool fine = all && read_all(all, &t, &l) && apply_loaded(all, &t, &l);
+    bool fine = all && tpi_error_in_file(path, read_all(all, &t, &l) && apply_loaded(all, &t, &l));
     tpi_op_leave(before);
     if (fine) {
         t.epoch = l.epoch;

@@ -13,8 +13,9 @@ typedef struct tpi_operand_matrix {
 /* c[i] = alpha * a[i] b[i] + beta * c[i] for i < batches; a[i] is (m, k), b[i] is (k, n), c[i] is (m, n) with rows of
  * unit stride. */
 typedef struct tpi_product {
-    tp_dtype dtype; /* of a, b and c: int32, int64, float32, float64, complex64 or complex128; or bfloat16, then c is
-                       float32, and tpi_gemm_multiply (gemm.h) alone takes it */
+    tp_dtype dtype; /* of a, b and c: int32, int64, float32, float64, complex64 or complex128. tpi_gemm_multiply
+                       (gemm.h) alone takes bfloat16, then c is float32; and uint8 or int8, then b is int8, c int32, and
+                       alpha 1 */
     int64_t batches, m, n, k;
     tpi_operand_matrix a, b;
     char *c;

@@ -35,7 +35,7 @@ typedef struct job {
     int64_t tile_rows, tile_columns, tiles_down, tiles_across;
     bool alone;    /* does each tile pack the panels of b that it needs? */
     int64_t group; /* products per task when they are small */
-    bool odd;      /* of those, as in tpi_gemm */
+    int absent;    /* of those, as in tpi_gemm */
     void *packed;  /* b's panels; NULL: each tile packs what it needs of it */
     void *rows;    /* a's rows, which tiles beside each other share; NULL: each packs what it needs, or they are read
                       where they are */
@@ -66,7 +66,12 @@ static kernels kernels_of(tp_dtype dtype) {
     if (dtype == TP_BFLOAT16)
         return (kernels){sizeof(float), sizeof(float) / 2, tpi_gemm_bf16_pack, tpi_gemm_bf16_pack_rows,
                          tpi_cpu_bf16 == TPI_BF16_AMX ? tpi_gemm_amx_tile : tpi_gemm_bf16_tile};
+    if (dtype == TP_UINT8 && tpi_cpu_vnni)
+        return (kernels){sizeof(uint32_t), 1, tpi_gemm_vnni_pack, tpi_gemm_vnni_pack_rows, tpi_gemm_vnni_tile};
 #endif
+    if (dtype == TP_UINT8)
+        return (kernels){sizeof(uint32_t), 1, TPI_ISA_PICK(tpi_gemm_bytes_pack), TPI_ISA_PICK(tpi_gemm_bytes_pack_rows),
+                         TPI_ISA_PICK(tpi_gemm_bytes_tile)};
     if (dtype == TP_FLOAT64)
         return (kernels){sizeof(double), sizeof(double), TPI_ISA_PICK(tpi_gemm_f64_pack),
                          TPI_ISA_PICK(tpi_gemm_f64_pack_rows), TPI_ISA_PICK(tpi_gemm_f64_tile)};
@@ -114,7 +119,7 @@ static void group_task(int64_t task, void *context) {
     const job *j = context;
     for (int64_t i = task * j->group; i < tpi_min64((task + 1) * j->group, j->p->batches); i++) {
         tpi_gemm g = one_of(j->p, i, &j->of);
-        g.odd = j->odd;
+        g.absent = j->absent;
         alone(&g, &j->of);
     }
 }
@@ -203,18 +208,18 @@ static void multiply_pieces(const tpi_product *p, const tpi_gemm *whole, const k
     }
 }
 
-static void multiply_all(const tpi_product *p, bool odd) {
+static void multiply_all(const tpi_product *p, int absent) {
     const kernels of = kernels_of(p->dtype);
     const int64_t work = p->m * p->n * p->k;
     if (p->batches > 1 && work < WORTH_WAKING) {
-        job j = {.p = p, .of = of, .group = work < TASK ? TASK / work : 1, .odd = odd};
+        job j = {.p = p, .of = of, .group = work < TASK ? TASK / work : 1, .absent = absent};
         int64_t tasks = tpi_ceil_div(p->batches, j.group);
         tpi_parallel_for(tasks, tasks > 1, group_task, &j);
         return;
     }
     for (int64_t i = 0; i < p->batches; i++) {
         tpi_gemm g = one_of(p, i, &of);
-        g.odd = odd;
+        g.absent = absent;
         if (work < 2 * TASK)
             alone(&g, &of);
         else
@@ -262,8 +267,66 @@ static bool multiply_bf16(const tpi_product *p) {
     return true;
 }
 
+/* ---- 8-bit integers: a as quads along k, of bytes from 0 to 255 ---- */
+typedef struct quads {
+    const tpi_product *p;
+    uint8_t *to;
+    int64_t row; /* bytes of a row there, a multiple of 4 */
+    uint8_t flip;
+    tpi_gemm g; /* b */
+    uint32_t *offsets;
+} quads;
+
+static void lay_quads(int64_t row, void *context) {
+    const quads *c = context;
+    const tpi_product *p = c->p;
+    const uint8_t *from = (const uint8_t *)p->a.data + row * p->a.row;
+    uint8_t *to = c->to + row * c->row;
+    for (int64_t i = 0; i < p->k; i++) to[i] = from[i * p->a.col] ^ c->flip;
+    for (int64_t i = p->k; i < c->row; i++) to[i] = 0;
+}
+
+static void sum_columns(int64_t task, void *context) {
+    const quads *c = context;
+    const int64_t at = task * TPI_GEMM_WIDTH, columns = tpi_min64(TPI_GEMM_WIDTH, c->g.n - at);
+    TPI_ISA_PICK(tpi_gemm_bytes_offsets)(&c->g, at, columns, c->offsets + at);
+}
+
+static bool multiply_bytes(const tpi_product *p) {
+    const bool is_signed = p->dtype == TP_INT8;
+    quads c = {.p = p, .row = tpi_ceil_div(p->k, 4) * 4, .flip = is_signed ? 0x80 : 0};
+    const bool there =
+        !is_signed && p->a.col == 1 && p->k % 4 == 0 && p->a.row % 4 == 0 && (uintptr_t)p->a.data % 4 == 0;
+    const int64_t offsets = is_signed ? p->n : 0, rows = there ? 0 : p->m * c.row;
+    const size_t bytes = (size_t)offsets * sizeof *c.offsets + (size_t)rows;
+    tpi_product whole = *p;
+    whole.dtype = TP_UINT8;
+    whole.k = c.row / 4;
+    whole.a.row /= 4;
+    void *scratch = bytes ? tpi_alloc(bytes) : NULL;
+    if (bytes && !scratch) return false;
+    if (!there) {
+        c.to = (uint8_t *)scratch + (size_t)offsets * sizeof *c.offsets;
+        tpi_parallel_for(p->m, rows > 1 << 16, lay_quads, &c);
+        whole.a = (tpi_operand_matrix){(const char *)c.to, 0, whole.k, 1};
+    }
+    const int absent = (int)(c.row - p->k);
+    if (is_signed) {
+        const kernels of = kernels_of(TP_UINT8);
+        c.offsets = scratch;
+        c.g = one_of(&whole, 0, &of);
+        c.g.absent = absent;
+        tpi_parallel_for(tpi_ceil_div(p->n, TPI_GEMM_WIDTH), p->n * p->k > 1 << 16, sum_columns, &c);
+        whole.every_row = scratch;
+    }
+    multiply_all(&whole, absent);
+    if (bytes) tpi_free(scratch, bytes);
+    return true;
+}
+
 bool tpi_gemm_multiply(const tpi_product *p) {
     if (p->dtype == TP_BFLOAT16) return multiply_bf16(p);
-    multiply_all(p, false);
+    if (p->dtype == TP_INT8 || p->dtype == TP_UINT8) return multiply_bytes(p);
+    multiply_all(p, 0);
     return true;
 }

@@ -1,5 +1,5 @@
-/* Our own matrix products of float32, float64 and bfloat16: kernels in gemm_kernels.h, compiled for each type by
- * gemm.isa.c, gemm_f64.isa.c and gemm_bf16.c; the split into tasks in gemm.c.
+/* Our own matrix products of float32, float64, bfloat16 and 8-bit integers: kernels in gemm_kernels.h, compiled for
+ * each type by a file of its own (gemm.isa.c, gemm_bf16.c, gemm_vnni.c ...); the split into tasks in gemm.c.
  *
  * An element of the result is the sum over k in blocks of GEMM_DEPTH, each block in the order of k: its bits depend on
  * nothing but its row of a and its column of b, not on where they stand, on the layout, on the tiles or on the threads.
@@ -19,7 +19,8 @@ enum {
 
 /* c (m, n) = alpha a b + start; a (m, k) and b (k, n) have any strides, c's rows have unit stride. Pointers are to
  * floats or doubles, as the function that is given it says. In a product of bfloat16s k counts pairs of them, and so do
- * a's strides, a is contiguous in k, and b's strides count single ones; c is of floats. */
+ * a's strides, a is contiguous in k, and b's strides count single ones; c is of floats. In one of bytes k counts quads,
+ * a's are from 0 to 255, b's from -128 to 127, and c is of uint32_t. */
 typedef struct tpi_gemm {
     int64_t m, n, k;
     const void *a, *b;
@@ -29,7 +30,7 @@ typedef struct tpi_gemm {
     double alpha, beta;    /* start is beta * c, and c is not read where beta is 0; */
     const void *every_row; /* or, if not NULL, this vector in every row */
     const void *packed;    /* not NULL: all of b in panels, from tpi_gemm_pack */
-    bool odd;              /* of bfloat16s: the last pair has one element alone in b; a has a zero there */
+    int absent;            /* of bfloat16s and bytes: how many elements b lacks of the last pair or quad; a has them */
 } tpi_gemm;
 
 /* For float and double:
@@ -48,14 +49,23 @@ typedef struct tpi_gemm {
 TPI_GEMM_DECLARE(tpi_gemm);
 TPI_GEMM_DECLARE(tpi_gemm_f64);
 
-/* The same for bfloat16s, where compilers know the processors that have instructions for them (tpi_cpu_bf16). */
+/* ... of bytes. offsets: for columns [first, first + columns) -128 times the sum of b's column. */
+TPI_GEMM_DECLARE(tpi_gemm_bytes);
+TPI_ISA_DECLARE(void, tpi_gemm_bytes_offsets, (const tpi_gemm *g, int64_t first, int64_t columns, uint32_t *offsets));
+
+/* The same for bfloat16s and bytes, where compilers know the processors that have instructions for them (tpi_cpu_bf16,
+ * tpi_cpu_vnni). */
 #if defined(__x86_64__) && !defined(TPI_ISA_BASE_ONLY)
 #define TPI_GEMM_BF16
 void tpi_gemm_bf16_kernel_size(int64_t *rows, int64_t *columns);
 void tpi_gemm_bf16_pack(const tpi_gemm *g, int64_t first, int64_t columns, void *packed);
 void tpi_gemm_bf16_pack_rows(const tpi_gemm *g, int64_t first, int64_t rows, void *packed, int64_t step);
 void tpi_gemm_bf16_tile(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns);
-/* ... by AMX's tiles. */
+void tpi_gemm_vnni_kernel_size(int64_t *rows, int64_t *columns);
+void tpi_gemm_vnni_pack(const tpi_gemm *g, int64_t first, int64_t columns, void *packed);
+void tpi_gemm_vnni_pack_rows(const tpi_gemm *g, int64_t first, int64_t rows, void *packed, int64_t step);
+void tpi_gemm_vnni_tile(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns);
+/* Bfloat16s by AMX's tiles. */
 void tpi_gemm_amx_tile(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns);
 #endif
 
@@ -68,8 +78,9 @@ void tpi_gemm_alone(const tpi_gemm *g);
 void tpi_gemm_alone_f64(const tpi_gemm *g);
 /* Memory for packing, whose absence is no error. The caller gives it back with tpi_free. */
 void *tpi_gemm_scratch(size_t bytes);
-/* A batch of products of float32, float64 or bfloat16, on the thread team. Without memory for packing it is slower.
- * False, with an error, and nothing is done: bfloat16s had to be copied, and there was no memory for it. */
+/* A batch of products of float32, float64 or bfloat16, or one of 8-bit integers, on the thread team. Without memory for
+ * packing it is slower. False, with an error, and nothing is done: a had to be copied, and there was no memory for it.
+ */
 bool tpi_gemm_multiply(const tpi_product *p);
 /* One product of complex numbers by the kernels of their real parts. False, and nothing is done: no memory. */
 bool tpi_gemm_multiply_complex(const tpi_product *p, int64_t batch);

@@ -9,7 +9,7 @@
  *   G(name)                this product's name for a function
  *   BROADCAST(pointer)     a vector of one of a's elements
  *   MULTIPLY_ADD(x, y, z)  x * y + z
- *   ALWAYS_PACKS           is b never read where it is?
+ *   ALWAYS_PACKS           is b never read where it is, and a contiguous in k?
  *   pack_panel(g, first, depth, j, columns, to)
  *                          a panel, depth by PANEL: `columns` columns of b from j on, from k = first on. What is
  * missing repeats the last one, or is zero: nobody looks at what comes of it. */
@@ -129,7 +129,7 @@ INLINE void kernel(int rows, int64_t depth, operands o, const target *t) {
 #define KERNEL(ROWS)                                                               \
     static void kernel_##ROWS(int64_t depth, const operands *o, const target *t)   \
     {                                                                              \
-        if (o->a_col == 1 && o->b_row == PANEL)                                    \
+        if (ALWAYS_PACKS || (o->a_col == 1 && o->b_row == PANEL))                  \
             kernel(ROWS, depth, (operands){o->a, o->b, o->a_row, 1, PANEL}, t);    \
         else if (o->a_row == 1)                                                    \
             kernel(ROWS, depth, (operands){o->a, o->b, 1, o->a_col, o->b_row}, t); \

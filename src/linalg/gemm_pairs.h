@@ -23,7 +23,7 @@ INLINE void interleave(const uint16_t *upper, const uint16_t *lower, uint16_t *t
 /* gemm_kernels.h says what it does. The last pair of an odd k has a zero in it. */
 static void pack_panel(const tpi_gemm *g, int64_t first, int64_t depth, int64_t at, int64_t columns, float *panel) {
     const uint16_t *b = (const uint16_t *)g->b + 2 * first * g->b_row + at * g->b_col;
-    const int64_t whole = g->odd && first + depth == g->k ? depth - 1 : depth;
+    const int64_t whole = g->absent && first + depth == g->k ? depth - 1 : depth;
     uint16_t *to = (uint16_t *)(void *)panel;
     if (columns < PANEL || whole < depth) memset(panel, 0, (size_t)(depth * PANEL) * sizeof *panel);
     if (g->b_row == 1) { /* pairs lie there as they are */

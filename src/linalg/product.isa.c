@@ -43,6 +43,15 @@ enum { ROWS = 4, DEPTH = 256 };
         const T *b = (const T *)p->b.data + batch * p->b.batch;                                                       \
         T *c = (T *)p->c + batch * p->c_batch + first * p->c_row;                                                     \
         T alpha = (T)tp_scalar_to_int(p->alpha), beta = (T)tp_scalar_to_int(p->beta);                                 \
+        if (p->n == 1 && p->a.col == 1 && p->b.row == 1) { /* a vector */                                             \
+            for (int64_t i = 0; i < rows; i++) {                                                                      \
+                const T *row = a + i * p->a.row;                                                                      \
+                T sum = 0, *to = c + i * p->c_row;                                                                    \
+                for (int64_t k = 0; k < p->k; k++) sum += row[k] * b[k];                                              \
+                *to = alpha * sum + (beta ? beta * *to : 0);                                                          \
+            }                                                                                                         \
+            return;                                                                                                   \
+        }                                                                                                             \
         for (int64_t i = 0; i < rows; i++)                                                                            \
             for (int64_t j = 0; j < p->n; j++) c[i * p->c_row + j] = beta ? beta * c[i * p->c_row + j] : 0;           \
         for (int64_t k = 0; k < p->k; k += DEPTH)                                                                     \

@@ -58,6 +58,11 @@ static bool forward_operator(tp_module *m, int64_t nargs, const tp_value *args, 
     return l->forward->invoke(all, results);
 }
 
+static bool says_why(const tp_module *m) {
+    return tp_ok() ? tpi_refuse(TP_ERR_RUNTIME, "%s: its forward gave NULL, or false, without an error", m->name)
+                   : false;
+}
+
 /* The caller's function: what it gives belongs to its scope, and becomes ours. */
 static bool forward_own(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
     if (!m->forward && !m->forward_one)
@@ -73,6 +78,9 @@ static bool forward_own(tp_module *m, int64_t nargs, const tp_value *args, int64
             results[0] = tpi_box_tensor(out);
             fine = out != NULL;
         }
+        if (!fine) says_why(m);
+        for (int64_t i = 0; fine && i < nresults; i++)
+            fine = tp_ok() && (results[i].kind != TP_K_TENSOR || results[i].as.tensor || says_why(m));
         fine = fine && tp_ok();
         for (int64_t i = 0; fine && i < nresults; i++)
             if (results[i].kind == TP_K_TENSOR) tp_retain(results[i].as.tensor);
@@ -97,17 +105,21 @@ static bool forward_plain(tp_module *m, int64_t nargs, const tp_value *args, int
 
 bool tpi_forward(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
     for (int64_t i = 0; i < nresults; i++) results[i] = tp_value_none();
-    if (!m) return tp_ok() ? tpi_refuse(TP_ERR_TYPE, "expected a module to call, got NULL") : false;
-    if (!tpi_handle_given(m, m->alive, "tp_forward", "m", "a module")) return false;
+    if (!tpi_handle_given(m, m ? m->alive : 0, "tp_forward", "m", "a module")) return false;
     if (m->nparametrizations && !tpi_parametrize_now(m)) return false;
     if (m->hooks) return tpi_forward_hooked(m, nargs, args, nresults, results, forward_plain);
     return forward_plain(m, nargs, args, nresults, results);
 }
 
+static tp_tensor *the_tensor(const tp_module *m, const tp_value *result) {
+    if (result->kind == TP_K_TENSOR) return result->as.tensor;
+    return tpi_fail(TP_ERR_TYPE, "%s: its forward gave something else than a tensor", m->name);
+}
+
 tp_tensor *tpi_forward_tensor(tp_module *m, tp_tensor *input) {
     tp_value arg = tp_value_tensor(input), result;
     if (!input) return NULL;
-    return tpi_forward(m, 1, &arg, 1, &result) && result.kind == TP_K_TENSOR ? result.as.tensor : NULL;
+    return tpi_forward(m, 1, &arg, 1, &result) ? the_tensor(m, &result) : NULL;
 }
 
 bool tp_forward_values(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
@@ -126,7 +138,7 @@ bool tp_forward_values(tp_module *m, int64_t nargs, const tp_value *args, int64_
 tp_tensor *tp_forward_one(tp_module *m, int64_t nargs, const tp_value *args) {
     if (tpi_debugging && tpi_ended(m, "tp_forward", "m", "a module")) return NULL;
     tp_value result;
-    return tp_forward_values(m, nargs, args, 1, &result) && result.kind == TP_K_TENSOR ? result.as.tensor : NULL;
+    return tp_forward_values(m, nargs, args, 1, &result) ? the_tensor(m, &result) : NULL;
 }
 
 /* ---- one after the other ---- */

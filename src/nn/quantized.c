@@ -3,6 +3,7 @@
 #include "autograd/glue.h"
 #include "base/memory.h"
 #include "nn/layer.h"
+#include "tpi_ops.h"
 #include "tpi_layers.h"
 #include <math.h>
 #include <stdio.h>
@@ -84,7 +85,8 @@ tp_tensor *tp_fake_quantize_per_tensor_affine(tp_tensor *self, double scale, int
 
 /* ---- A linear layer ---- */
 
-/* An input as whole numbers of seven bits, less the zero point: products of them fit 16 bits on any processor. */
+/* An input as whole numbers of seven bits, less the zero point, as PyTorch rounds it where not every processor has
+ * products of eight. */
 static tp_tensor *input_numbers(tp_tensor *x, double *scale) {
     int64_t zero_point;
     double least = tp_item(tp_min(x)), most = tp_item(tp_max(x));
@@ -96,9 +98,19 @@ static tp_tensor *product_of(tp_module *m, tp_tensor *x) {
     tp_tensor *weight = tp_module_tensor(m, "weight"), *scale = tp_module_tensor(m, "scale");
     tp_tensor *bias = tpi_find_module_slot(m, "bias")->tensor;
     double by = 1;
-    tp_tensor *numbers = x && weight && scale ? input_numbers(x, &by) : NULL;
+    if (!x || !weight || !scale) return NULL;
+    if (x->ndim == 0 || x->shape[x->ndim - 1] != weight->shape[1])
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected %lld features, got shape %s",
+                        (long long)weight->shape[1], tpi_shape_text(tpi_shape(x)));
+    tp_tensor *numbers = input_numbers(x, &by);
     if (!numbers) return NULL;
-    tp_tensor *product = tp_mul(tp_linear(numbers, tp_to(weight, .dtype = tp_dtype_of(x))), by * tp_item(scale));
+    tp_tensor *rows = tp_reshape(tp_to(numbers, .dtype = TP_INT8), TP_INTS(-1, tp_size(weight, 1)));
+    tp_tensor *sums = rows ? tp_own(tpo_byte_product(rows, tp_transpose(weight, 0, 1))) : NULL;
+    int64_t shape[TP_MAX_DIMS];
+    memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
+    shape[x->ndim - 1] = tp_size(weight, 0);
+    tp_tensor *product = tp_mul(tp_to(sums, .dtype = tp_dtype_of(x)), by * tp_item(scale));
+    product = tp_reshape(product, tp_ints_view(shape, x->ndim));
     return bias ? tp_add(product, bias) : product;
 }
 

@@ -162,7 +162,7 @@ tp_storage *tp_storage_new_shared(int64_t bytes) {
 }
 
 tp_storage *tp_storage_new_shared_file(const char *path, int64_t bytes) {
-    if (!path) return tpi_fail(TP_ERR_TYPE, "argument 'path': expected a file name, got NULL");
+    if (!path) return tpi_fail(TP_ERR_TYPE, "argument 'path': expected a file's name, got NULL");
     if (!is_size(bytes)) return NULL;
     int fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
     bool ours = fd >= 0;

@@ -95,7 +95,7 @@ static void messages_name_the_function(void) {
     tp_optimiser_set_option(sgd, 0, "rate", 1);
     expect_error("an option that is missing", "tp_optimiser_set_option: SGD has no option 'rate'");
     tp_dataset_mnist("missing", "missing");
-    expect_error("data that is missing", "tp_dataset_mnist: missing: cannot be opened");
+    expect_error("data that is missing", "tp_dataset_mnist: could not open 'missing': No such file or directory");
     tp_call("no_such_operator", all.tensors[0]);
     expect_error("an operator that is missing", "tp_call: no operator is called 'no_such_operator'");
     tp_error_leave(TP_ERR_VALUE, "of the program's own");

@@ -498,7 +498,7 @@ def test_files_of_digits():
     assert torch.equal(pickle.loads(pickle.dumps(scaled))[5][0], scaled[5][0])
     with pytest.raises(IndexError):
         data[2000]
-    with pytest.raises(OSError, match="nowhere: cannot be opened"):
+    with pytest.raises(OSError, match="could not open .nowhere.: No such file"):
         native.read_idx("nowhere")
 
 

@@ -427,10 +427,24 @@ def test_products_of_8_bit_numbers():
     product = torch._int_mm(a, b)
     assert product.dtype == torch.int32
     assert torch.equal(product.long(), a.long() @ b.long())
+    for m, n, k in ((1, 3, 5), (7, 33, 66), (40, 40, 1101), (3, 100, 0)):
+        for kind in (torch.int8, torch.uint8):
+            x = torch.randint(torch.iinfo(kind).min, torch.iinfo(kind).max + 1, (m, k), dtype=kind)
+            y = torch.randint(-128, 128, (n, k), dtype=torch.int8)
+            wanted = (x.long() @ y.long().t()).int()
+            assert torch.equal(torch._int_mm(x, y.t()), wanted)
+            assert torch.equal(torch._int_mm(x.t().contiguous().t(), y.t().contiguous()), wanted)
     with pytest.raises(RuntimeError, match="Expected self dtype to be int8 or uint8 but got int"):
         torch._int_mm(a.int(), b)
     with pytest.raises(RuntimeError, match=r"_int_mm: mat1 and mat2 shapes cannot be multiplied \(5x8 and 7x6\)"):
         torch._int_mm(a, b[:7])
+    for m, n, k in ((1, 1, 1), (1, 33, 40), (5, 6, 17), (33, 70, 100), (0, 3, 4)):
+        for kind, near in ((torch.float32, 1e-4), (torch.bfloat16, 2e-2)):
+            x, weight = torch.randn(m, k).to(kind), torch.randint(-128, 128, (n, k), dtype=torch.int8)
+            scales = torch.rand(n).to(kind)
+            got = torch._weight_int8pack_mm(x, weight, scales)
+            assert got.dtype is kind
+            assert torch.allclose(got.double(), x.double() @ weight.double().t() * scales.double(), near, 50 * near)
     x, y = torch.randn(4, 32).to(torch.float8_e4m3fn), torch.randn(6, 32).to(torch.float8_e5m2).t()
     plain, half, two = x.float() @ y.float(), torch.tensor(0.5), torch.tensor(2.5)
     assert torch.equal(torch._scaled_mm(x, y, half, two, out_dtype=torch.float32), plain * half * two)

@@ -33,6 +33,9 @@ def test_linear_layers(model):
     ]
     assert type(model[0]) is nn.Linear
     assert not list(made.parameters())
+    assert torch.equal(made(x.reshape(1, 3, 8))[0], made(x))
+    with pytest.raises(RuntimeError, match=r"expected input of 8 features, got shape \[4, 16\]"):
+        made(torch.randn(4, 16))
 
 
 def test_saved_and_loaded(model):

@@ -207,3 +207,13 @@ def test_plain_tensors_are_not_kept():
     gc.collect()
     assert gone() is None
     assert z.requires_grad
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64, torch.complex128])
+def test_transposed_copies_whose_rows_meet_in_a_cache(dtype):
+    for shape in [(512, 512), (1024, 70), (70, 2048), (513, 256)]:
+        x = torch.arange(shape[0] * shape[1]).remainder(251).to(dtype).reshape(shape)
+        rows = x.t().contiguous()
+        assert rows.is_contiguous()
+        assert rows[3].tolist() == [x[i, 3].item() for i in range(shape[0])]
+        assert torch.equal(rows.t(), x)

@@ -205,8 +205,8 @@ class LRScheduler {
         step_count_++;
     }
     /* How many steps were taken. The rates themselves are the optimiser's. */
-    virtual void save(serialize::OutputArchive &archive) const;
-    virtual void load(serialize::InputArchive &archive);
+    inline virtual void save(serialize::OutputArchive &archive) const;
+    inline virtual void load(serialize::InputArchive &archive);
 
   protected:
     virtual std::vector<double> get_lrs() = 0;

@@ -17,6 +17,7 @@ enum {
                         was fastest */
     TILE_MOST = 64,  /* rows of a tile, at most */
     TILE_PAD = 64,   /* keeps the rows of a tile from meeting in the same cache sets */
+    SAME_SETS = 2048, /* bytes: more than a few rows that far apart do */
     TILES_CHUNK = 16,
     TRANSPOSED_STREAM_BYTES = 4 << 20, /* rows far apart meet in the same cache sets long before the caches are full */
 };
@@ -129,11 +130,16 @@ static void copy_tile(const copy_job *job, int64_t number) {
     int64_t src_row, dst_row = job->plan->stride[0][job->across], row = job->tile[0] * job->to_size + TILE_PAD;
     int size = (int)job->to_size;
     const char *src = tile_source(job, &t, scratch, &src_row);
-    if (!job->stream) {
+    const bool meet = dst_row % SAME_SETS == 0 && size <= 8;
+    if (!job->stream && !meet) {
         TPI_ISA_PICK(tpi_transpose)(t.n0, t.n1, src, src_row, t.dst, dst_row, size);
         return;
     }
     TPI_ISA_PICK(tpi_transpose)(t.n0, t.n1, src, src_row, transposed, row, size);
+    if (!job->stream) {
+        for (int64_t i = 0; i < t.n1; i++) memcpy(t.dst + i * dst_row, transposed + i * row, (size_t)(t.n0 * size));
+        return;
+    }
     tile next = number + TILES_AHEAD < job->all_tiles ? tile_at(job, number + TILES_AHEAD) : (tile){0};
     tpi_ahead ahead = {next.src, next.n0, next.n1 * job->from_size,
                        job->plan->stride[1][0]}; /* no hardware guesses it */

@@ -6,6 +6,7 @@
 
 tpi_isa tpi_cpu_isa = TPI_ISA_BASE;
 tpi_bf16_units tpi_cpu_bf16 = TPI_BF16_NONE;
+bool tpi_cpu_vnni;
 
 #if defined(__x86_64__) && !defined(TPI_ISA_BASE_ONLY)
 #include <cpuid.h>
@@ -50,7 +51,13 @@ static tpi_bf16_units detect_bf16(void) {
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & amx) != amx || !may_use_tiles()) return TPI_BF16_AVX512;
     return TPI_BF16_AMX;
 }
+
+static bool detect_vnni(void) {
+    unsigned a, b, c, d;
+    return tpi_cpu_isa >= TPI_ISA_AVX512 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & 1u << 11);
+}
 #else
+static bool detect_vnni(void) { return false; }
 static tpi_isa detect(void) { return TPI_ISA_BASE; }
 static tpi_bf16_units detect_bf16(void) { return TPI_BF16_NONE; }
 #endif
@@ -68,5 +75,6 @@ __attribute__((constructor)) static void choose_isa(void) {
         }
     if (plain) return;
     tpi_cpu_bf16 = detect_bf16();
+    tpi_cpu_vnni = detect_vnni();
     if (wish && !strcmp(wish, "avx512_bf16") && tpi_cpu_bf16 == TPI_BF16_AMX) tpi_cpu_bf16 = TPI_BF16_AVX512;
 }

@@ -238,7 +238,7 @@ tp_saving *tp_checkpoint_save_async(const char *folder, tp_group *group, int64_t
 bool tp_saving_done(const tp_saving *s) { return !s || s->done; }
 
 bool tp_saving_wait(tp_saving *s) {
-    if (!s) return tp_ok() ? tpi_refuse(TP_ERR_TYPE, "argument 'saving': expected one, got NULL") : false;
+    if (!s) return tp_ok() ? tpi_refuse(TP_ERR_TYPE, "argument 'saving': expected a saving, got NULL") : false;
     pthread_join(s->thread, NULL);
     bool ok = s->ok || tpi_refuse(s->code, "%s", s->error);
     saving_free(s);

@@ -34,7 +34,7 @@ static bool sum_use(void *context, tp_tensor *used) {
 }
 
 bool tp_ddp_finish(tp_ddp *d) {
-    if (!d) return tpi_refuse(TP_ERR_TYPE, "argument 'ddp': got NULL");
+    if (!TPI_GIVEN(d, "a ddp")) return false;
     const bool ok = tp_reducer_finish(d->reducer);
     return tp_reducer_prepare(d->reducer, NULL) && ok;
 }
@@ -55,10 +55,7 @@ static bool broadcast_all(tp_ddp *d, tp_state state) {
     return ok;
 }
 
-bool tp_ddp_broadcast_buffers(tp_ddp *d) {
-    if (TPI_ENDED(d, "a ddp")) return false;
-    return d ? broadcast_all(d, d->buffers) : tpi_refuse(TP_ERR_TYPE, "argument 'ddp': got NULL");
-}
+bool tp_ddp_broadcast_buffers(tp_ddp *d) { return TPI_GIVEN(d, "a ddp") && broadcast_all(d, d->buffers); }
 
 static bool make_reducer(tp_ddp *d, int64_t bucket_bytes, bool find_unused) {
     const tp_state all = d->parameters;

@@ -111,7 +111,7 @@ bool tp_saved_load(const tp_saved *dict, int64_t n, const char *const *names, tp
 bool tp_load(const char *path, int64_t n, const char *const *names, tp_tensor *const *tensors) {
     TPI_STOP_ON_ERROR(false);
     tp_file *file = tp_open_file(path, NULL);
-    bool ok = file && tp_saved_load(tp_file_value(file), n, names, tensors);
+    bool ok = file && tpi_error_in_file(path, tp_saved_load(tp_file_value(file), n, names, tensors));
     tp_close_file(file);
     return ok;
 }

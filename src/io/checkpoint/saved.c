@@ -198,6 +198,22 @@ static const tp_saved *find_text(const tp_saved *dict, const char *key) {
     return NULL;
 }
 
+/* ": 'model', 'epoch'", for a message: the first keys that are texts. */
+static void list_keys(const tp_saved *dict, char *out, size_t capacity) {
+    enum { SHOWN = 6 };
+    size_t at = 0;
+    int64_t shown = 0;
+    out[0] = 0;
+    for (int64_t i = 0; i < dict->n && shown < SHOWN; i++) {
+        const tp_saved *key = dict->as.items.v[2 * i];
+        if (key->kind != TP_SAVED_TEXT) continue;
+        int more = snprintf(out + at, capacity - at, "%s'%.40s'", shown++ ? ", " : ": ", tp_saved_text(key));
+        if (more < 0 || (size_t)more >= capacity - at) break;
+        at += (size_t)more;
+    }
+    if (at && shown < dict->n && at + 6 < capacity) memcpy(out + at, ", ...", 6);
+}
+
 bool tp_saved_has(const tp_saved *v, const char *key) {
     return v && !TPI_SAVED_GONE(v) && v->kind == TP_SAVED_DICT && find_text(v, key);
 }
@@ -207,9 +223,18 @@ const tp_saved *tp_saved_get(const tp_saved *v, const char *key) {
     if (!v) return NULL;
     if (v->kind != TP_SAVED_DICT) return expected("a dict", v);
     const tp_saved *found = find_text(v, key);
-    return found ? found
-                 : tpi_fail(TP_ERR_VALUE, "argument 'key': there is no '%s' among the dict's %lld keys", key,
-                            (long long)v->n);
+    if (found) return found;
+    char keys[160];
+    list_keys(v, keys, sizeof keys);
+    return tpi_fail(TP_ERR_VALUE, "there is no '%s' among the dict's %lld keys%s", key, (long long)v->n, keys);
+}
+
+bool tpi_error_in_file(const char *path, bool fine) {
+    char text[320];
+    if (fine || tp_ok() || tp_error_code() == TP_ERR_MEMORY || strstr(tp_error(), path)) return fine;
+    snprintf(text, sizeof text, "in the file '%s'", path);
+    tpi_error_add(text);
+    return fine;
 }
 
 const tp_saved *tp_saved_get_int(const tp_saved *v, int64_t key) {
@@ -219,8 +244,7 @@ const tp_saved *tp_saved_get_int(const tp_saved *v, int64_t key) {
         const tp_saved *k = v->as.items.v[2 * i];
         if (tpi_is_int(k) && k->as.number.as.i == key) return v->as.items.v[2 * i + 1];
     }
-    return tpi_fail(TP_ERR_VALUE, "argument 'key': there is no %lld among the dict's %lld keys", (long long)key,
-                    (long long)v->n);
+    return tpi_fail(TP_ERR_VALUE, "there is no %lld among the dict's %lld keys", (long long)key, (long long)v->n);
 }
 
 tp_scalar tp_saved_number(const tp_saved *v) {

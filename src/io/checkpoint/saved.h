@@ -83,6 +83,9 @@ tpi_parts *tpi_saved_parts(tpi_arena *a, tp_saved *v); /* made if it has none */
 
 bool tpi_is_utf8(const char *text, size_t bytes);
 const char *tpi_kind_name(const tp_saved *v); /* "a tensor", for messages */
+/* What is said of a file's content names the file: adds it to the error if `fine` is false. Returns `fine`. */
+bool tpi_error_in_file(const char *path, bool fine);
+
 static inline bool tpi_is_text(const tp_saved *v, const char *text) {
     return v && v->kind == TP_SAVED_TEXT && strcmp(v->as.text, text) == 0 && (size_t)v->n == strlen(text);
 }

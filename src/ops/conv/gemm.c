@@ -5,7 +5,7 @@
 #include <string.h>
 #include "base/threads.h"
 #include "base/min_max.h"
-#include "linalg/blas.h"
+#include "linalg/product.h"
 #include "ops/conv/conv.h"
 #include "ops/conv/im2col.h"
 
@@ -65,15 +65,18 @@ static void product(tp_dtype dtype, bool ta, bool tb, int64_t m, int64_t n, int6
                      ldc);
         return;
     }
-    const int64_t *ia = (const int64_t *)a, *ib = (const int64_t *)b;
-    for (int64_t i = 0; i < m; i++) {
-        int64_t *row = (int64_t *)c + i * ldc;
-        if (!add) memset(row, 0, (size_t)n * sizeof *row);
-        for (int64_t p = 0; p < k; p++) {
-            int64_t left = ta ? ia[p * lda + i] : ia[i * lda + p];
-            for (int64_t q = 0; q < n; q++) row[q] += left * (tb ? ib[q * ldb + p] : ib[p * ldb + q]);
-        }
-    }
+    const tpi_product integers = {.dtype = TP_INT64,
+                                  .batches = 1,
+                                  .m = m,
+                                  .n = n,
+                                  .k = k,
+                                  .a = {a, 0, ta ? 1 : lda, ta ? lda : 1},
+                                  .b = {b, 0, tb ? 1 : ldb, tb ? ldb : 1},
+                                  .c = c,
+                                  .c_row = ldc,
+                                  .alpha = tp_int(1),
+                                  .beta = tp_int(add)};
+    TPI_ISA_PICK(tpi_integer_rows)(&integers, 0, 0, m);
 }
 
 static void fill_bias(const job *j, int64_t channel, char *plane, int64_t stride, int64_t rows_of, int64_t n) {

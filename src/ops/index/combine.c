@@ -2,6 +2,7 @@
 #include "ops/index/combine.h"
 #include "device/cpu/convert.h"
 #include "ops/embedding/bag_rows.h"
+#include "ops/index/combine_choices.h"
 #include <string.h>
 
 static inline tpi_c64 add_c64(tpi_c64 a, tpi_c64 b) { return (tpi_c64){a.re + b.re, a.im + b.im}; }
@@ -12,28 +13,6 @@ static inline tpi_c128 add_c128(tpi_c128 a, tpi_c128 b) { return (tpi_c128){a.re
 static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) {
     return (tpi_c128){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
-
-#define SAME(x)       (x)
-#define PLUS(a, b)    ((a) + (b))
-#define TIMES(a, b)   ((a) * (b))
-#define LARGER(a, b)  ((a) > (b) ? (a) : (b))
-#define SMALLER(a, b) ((a) < (b) ? (a) : (b))
-
-/* The larger and the smaller of two floats, and NaN of anything and NaN: chosen by bits, since a branch on elements in
- * no order is guessed wrong every other time. */
-#define CHOICES(T, bits, suffix)                                                                    \
-    static inline T choose_##suffix(bool second, T a, T b) {                                        \
-        bits x, y;                                                                                  \
-        memcpy(&x, &a, sizeof x);                                                                   \
-        memcpy(&y, &b, sizeof y);                                                                   \
-        x ^= (x ^ y) & -(bits)second;                                                               \
-        memcpy(&a, &x, sizeof a);                                                                   \
-        return a;                                                                                   \
-    }                                                                                               \
-    static inline T larger_##suffix(T a, T b) { return choose_##suffix((b > a) | (b != b), a, b); } \
-    static inline T smaller_##suffix(T a, T b) { return choose_##suffix((b < a) | (b != b), a, b); }
-CHOICES(float, uint32_t, f32)
-CHOICES(double, uint64_t, f64)
 
 #define NAME      combine_bool
 #define STORED    uint8_t
@@ -190,27 +169,8 @@ CHOICES(double, uint64_t, f64)
 #define MIN      smaller_f32
 #include "ops/index/combine_typed.h"
 
-#define NAME   combine_f16
-#define STORED uint16_t
-#define T      float
-#define LOAD   tpi_half_to_float
-#define STORE  tpi_float_to_half
-#define ADD    PLUS
-#define MUL    TIMES
-#define MAX    larger_f32
-#define MIN    smaller_f32
-#include "ops/index/combine_typed.h"
-
-#define NAME   combine_bf16
-#define STORED uint16_t
-#define T      float
-#define LOAD   tpi_bf16_to_float
-#define STORE  tpi_float_to_bf16
-#define ADD    PLUS
-#define MUL    TIMES
-#define MAX    larger_f32
-#define MIN    smaller_f32
-#include "ops/index/combine_typed.h"
+static void combine_f16(tpi_combine_op op, const tpi_indexed_block *p) { TPI_ISA_PICK(tpi_combine_f16)(op, p); }
+static void combine_bf16(tpi_combine_op op, const tpi_indexed_block *p) { TPI_ISA_PICK(tpi_combine_bf16)(op, p); }
 
 #define NAME   combine_f32
 #define STORED float

@@ -3,6 +3,7 @@
  */
 #ifndef TPI_COMBINE_H
 #define TPI_COMBINE_H
+#include "device/cpu/isa.h"
 #include "tensor/tensor.h"
 
 typedef enum tpi_combine_op { TPI_PUT, TPI_ADD, TPI_MUL, TPI_MAX, TPI_MIN } tpi_combine_op; /* MAX and MIN keep NaN */
@@ -22,5 +23,8 @@ typedef struct tpi_indexed_block {
 void tpi_combine(tpi_combine_op op, tp_dtype dtype, const tpi_indexed_block *at);
 /* plain = indexed, for elements of that many bytes. */
 void tpi_fetch(size_t itemsize, const tpi_indexed_block *at);
+/* ... of 16-bit floats alone. */
+TPI_ISA_DECLARE(void, tpi_combine_f16, (tpi_combine_op op, const tpi_indexed_block *at));
+TPI_ISA_DECLARE(void, tpi_combine_bf16, (tpi_combine_op op, const tpi_indexed_block *at));
 bool tpi_check_combine(tpi_combine_op op, tp_dtype dtype, const char *argument);
 #endif

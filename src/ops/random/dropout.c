@@ -32,6 +32,14 @@ tp_tensor *tpi_native_dropout_mask(tp_tensor *self, double p, int64_t keep, tp_g
     return tpi_release_then(mask, NULL);
 }
 
+#define CHOOSE(word)                                                                      \
+    {                                                                                     \
+        const word *there = (const word *)(const void *)from->data;                       \
+        word *to = (word *)(void *)out->data, one;                                        \
+        memcpy(&one, stays, sizeof one);                                                  \
+        for (int64_t i = 0, n = out->numel; i < n; i++) to[i] = there[i] ? one : (word)0; \
+    }
+
 /* out = mask ? kept : 0, dense in the mask's order. */
 static tp_tensor *scaled(tp_tensor *mask, double kept) {
     tp_tensor *out = tpi_empty_like(mask, (tp_dtype)mask->dtype);
@@ -41,12 +49,13 @@ static tp_tensor *scaled(tp_tensor *mask, double kept) {
         return tpi_release_then(out, NULL);
     }
     tp_dtype d = (tp_dtype)mask->dtype;
-    size_t item = tpi_itemsize(mask);
-    char stays[8], none[8] = {0};
+    char stays[8];
     tpi_store_scalar(stays, d, tp_float(kept));
-    for (int64_t i = 0; i < out->numel; i++) {
-        bool zero = memcmp(from->data + (size_t)i * item, none, item) == 0;
-        memcpy(out->data + (size_t)i * item, zero ? none : stays, item);
+    switch (tpi_itemsize(mask)) {
+    case 1: CHOOSE(uint8_t) break;
+    case 2: CHOOSE(uint16_t) break;
+    case 4: CHOOSE(uint32_t) break;
+    default: CHOOSE(uint64_t) break;
     }
     return tpi_release_then(from, out);
 }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/error.h"
+#include "device/cpu/convert.h"
 #include "device/device.h"
 #include "ops/random/normal.h"
 #include "ops/random/fill.h"
@@ -38,6 +39,8 @@ static void store_run(char *data, int64_t stride, tp_dtype dtype, const distribu
         for (int64_t i = 0; i < n; i++) *(double *)(data + i * stride) = v->real[i];
     } else if (of->whole && dtype == TP_INT64) {
         for (int64_t i = 0; i < n; i++) *(int64_t *)(data + i * stride) = v->whole[i];
+    } else if (!of->whole && stride == (int64_t)tpi_dtype_bytes[dtype]) {
+        TPI_ISA_PICK(tpi_convert_run)(n, (const char *)v->real, TP_FLOAT64, data, dtype);
     } else {
         for (int64_t i = 0; i < n; i++)
             tpi_store_scalar(data + i * stride, dtype, of->whole ? tp_int(v->whole[i]) : tp_float(v->real[i]));
@@ -106,6 +109,13 @@ static inline float stretch(float u, float range, float from) {
     return from == 0 ? u * range : (float)((double)u * (double)range + (double)from);
 }
 
+static void round_block(tp_dtype dtype, int64_t n, float *v) {
+    if (dtype == TP_FLOAT32) return;
+    char narrow[BLOCK * sizeof(float)];
+    TPI_ISA_PICK(tpi_convert_run)(n, (const char *)v, TP_FLOAT32, narrow, dtype);
+    TPI_ISA_PICK(tpi_convert_run)(n, narrow, dtype, (char *)v, TP_FLOAT32);
+}
+
 /* The upper end is not part of the range: where rounding reaches it, the lower end stands in. */
 static float uniform_of(tp_generator *g, tp_dtype dtype, const distribution *of) {
     float from = (float)of->a, range = (float)of->b - (float)of->a, end = round_as(dtype, (float)of->b);
@@ -114,7 +124,13 @@ static float uniform_of(tp_generator *g, tp_dtype dtype, const distribution *of)
 }
 
 static void draw_uniform_float(tp_generator *g, const distribution *of, int64_t n, drawn *out) {
-    for (int64_t i = 0; i < n; i++) out->real[i] = (double)uniform_of(g, of->dtype, of);
+    const float from = (float)of->a, range = (float)of->b - (float)of->a, end = round_as(of->dtype, (float)of->b);
+    uint32_t words[BLOCK];
+    float v[BLOCK];
+    tpi_random_words(g, n, words);
+    for (int64_t i = 0; i < n; i++) v[i] = stretch(tpi_word_to_uniform(words[i]), range, from);
+    round_block(of->dtype, n, v);
+    for (int64_t i = 0; i < n; i++) out->real[i] = (double)(v[i] == end ? from : v[i]);
 }
 
 static void stretch_doubles(const distribution *of, int64_t n, double *v) {

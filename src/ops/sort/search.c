@@ -7,18 +7,19 @@
 #define CHUNK 4096
 
 /* The first place whose key is not below (or, right, is above) the value's. sorter: the order to read the row in, or
- * NULL. */
-static int64_t insertion_point(const uint64_t *row, const int64_t *sorter, int64_t n, uint64_t value, bool right) {
-    int64_t low = 0, high = n;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        uint64_t at = row[sorter ? sorter[middle] : middle];
-        if (right ? at <= value : at < value)
-            low = middle + 1;
-        else
-            high = middle;
+ * NULL. No branch depends on a key: every other one would be guessed wrong. */
+static inline int64_t place_of(const uint64_t *row, const int64_t *sorter, int64_t n, uint64_t value, bool right) {
+    int64_t low = 0;
+    while (n > 0) {
+        const int64_t half = (n + 1) / 2, middle = low + half - 1;
+        const uint64_t at = row[sorter ? sorter[middle] : middle];
+        low += half & -(int64_t)((at < value) | (right & (at == value)));
+        n -= half;
     }
     return low;
+}
+static int64_t insertion_point(const uint64_t *row, const int64_t *sorter, int64_t n, uint64_t value, bool right) {
+    return sorter ? place_of(row, sorter, n, value, right) : place_of(row, NULL, n, value, right);
 }
 
 typedef struct search_job {

@@ -13,8 +13,8 @@ def _of_weight(weight):
 
 
 def _of_input(x):
-    """An input as whole numbers of seven bits, less the zero point, and their scale: products of them fit 16 bits on
-    any processor."""
+    """An input as whole numbers of seven bits, less the zero point, and their scale, as PyTorch rounds it where not
+    every processor has products of eight."""
     scale, zero_point = choose_scale(x.min().item(), x.max().item(), 0, 127)
     return (x / scale).round().add(zero_point).clamp(0, 127) - zero_point, scale
 
@@ -70,8 +70,12 @@ class Linear(_Kept):
         weight, bias = self._kept["_packed_params._packed_params"]
         if self._kept["_packed_params.dtype"] is not qint8:
             return nn.functional.linear(x, weight.to(x.dtype), bias)
+        if x.dim() == 0 or x.shape[-1] != self.in_features:
+            raise RuntimeError(f"expected input of {self.in_features} features, got shape {list(x.shape)}")
         numbers, scale = _of_input(x.detach())
-        made = nn.functional.linear(numbers, weight.int_repr().to(x.dtype)) * (scale * weight.q_scale())
+        rows = numbers.to(taper.int8).reshape(-1, self.in_features)
+        product = taper._int_mm(rows, weight.int_repr().t()).to(x.dtype)
+        made = product.reshape(*x.shape[:-1], self.out_features) * (scale * weight.q_scale())
         return made if bias is None else made + bias
 
     def _get_name(self):
