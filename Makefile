@@ -1,7 +1,8 @@
 # Taper's front door. CMake and Ninja (or, without it, Make) do the building, in $(BUILD); `make help` lists what there is.
 BUILD  ?= build
 PREFIX ?= /usr/local
-WERROR ?= ON
+# What is developed is clean; a warning that only another compiler has does not stop a new user.
+WERROR ?= $(if $(filter-out all demo install setup configure,$(MAKECMDGOALS)),ON,OFF)
 
 JOBS  ?= $(shell nproc)
 # Tests that run at a time: those of ranks mostly wait for each other.
@@ -32,10 +33,14 @@ demo: configure
 	@$(NINJA) --target digits
 	@$(BUILD)/examples/digits examples/data $(BUILD)/digits.pt
 
+# CMake keeps what it found of the Python before.
+CONFIGURE_PYTHON = cmake -U '_Python3_*' -DTAPER_PYTHON=ON $(BUILD)
+LOGGED = > $(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
+
 # .venv, and a build that makes the package for it and the tests.
 python: setup-test configure
 	@tools/venv.sh $(BUILD)
-	@cmake -DTAPER_BUILD_TESTS=ON -DTAPER_PYTHON=ON -DPython3_EXECUTABLE=$(CURDIR)/.venv/bin/python $(BUILD) > $(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
+	@$(CONFIGURE_PYTHON) -DTAPER_BUILD_TESTS=ON -DPython3_EXECUTABLE=$(CURDIR)/.venv/bin/python $(LOGGED)
 
 test: python
 	@tools/lint.sh
@@ -73,8 +78,17 @@ test-clients: python
 kernels: configure
 	@$(NINJA) --target kernels
 
-# The archive goes along if `make kernels` made it, the site and man pages if `make docs` did.
+# The Python package and the command go along where PYTHON has its headers; PYTHON=OFF leaves them out. So does the archive if
+# `make kernels` made it, the site and man pages if `make docs` did.
+PYTHON ?= python3
+HAS_HEADERS = import os, sys, sysconfig; sys.exit(sys.version_info < (3, 10) or not os.path.exists(sysconfig.get_path("include") + "/Python.h"))
 install: configure
+	@if $(PYTHON) -c '$(HAS_HEADERS)' 2> /dev/null; then \
+		$(CONFIGURE_PYTHON) -DPython3_EXECUTABLE=$$(command -v $(PYTHON)) $(LOGGED); \
+	else \
+		test $(PYTHON) = OFF || echo '$(PYTHON): no Python 3.10 or newer with its headers: the C library alone is installed (PYTHON=python3.12 names another)'; \
+		cmake -DTAPER_PYTHON=OFF $(BUILD) $(LOGGED); \
+	fi
 	@$(NINJA)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
@@ -129,7 +143,7 @@ help:
 	@echo 'make test-device  every operator on a device against the CPU: DEVICE=cuda, xpu or test'
 	@echo 'make test-clients packages on top of PyTorch, from PyPI, with Taper in its place: numbers beside those recorded from PyTorch'
 	@echo 'make kernels      compile the GPU kernels ahead (NVRTC, no GPU needed), for every NVIDIA family'
-	@echo 'make install      install to PREFIX (now $(PREFIX))'
+	@echo 'make install      install to PREFIX (now $(PREFIX)): the C library, the Python package for PYTHON (now $(PYTHON)), the command'
 	@echo 'make docs         the documentation site in $(BUILD)/site and the man pages in $(BUILD)/man (Sphinx from PyPI)'
 	@echo 'make reference    the tables'"'"' pages of docs/ and the type stubs, as the code has them now'
 	@echo 'make dist         the source archive, and recipes with its checksum, in dist/'
@@ -138,4 +152,4 @@ help:
 	@echo 'make test-chroots as root: wheels and sources in minimal Debians and Ubuntus, as a new user installs them'
 	@echo 'make bench        build and run the benchmarks, beside PyTorch (TAPER_PYTORCH=python, or from PyPI)'
 	@echo 'make clean        remove what was built'
-	@echo 'Settings: BUILD=build PREFIX=/usr/local WERROR=OFF CC=clang (with a BUILD of its own), CMAKE_ARGS=-DTAPER_BLAS=MKL (docs/installing.md)'
+	@echo 'Settings: BUILD=build PREFIX=/usr/local WERROR=ON CC=clang (with a BUILD of its own), CMAKE_ARGS=-DTAPER_BLAS=MKL (docs/installing.md)'

@@ -32,8 +32,14 @@ list(JOIN pc_private " " pc_private)
 configure_file(cmake/taper.pc.in ${CMAKE_BINARY_DIR}/taper.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/taper.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# Job scripts and recipes for clusters.
+# Job scripts and recipes for clusters. The module files name this prefix: `module use` takes them where they are.
 install(DIRECTORY packaging/ DESTINATION ${CMAKE_INSTALL_DATADIR}/taper/packaging USE_SOURCE_PERMISSIONS PATTERN README.md EXCLUDE)
+install(CODE "file(GLOB modules \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/taper/packaging/modulefiles/taper/*\")
+foreach(file \${modules})
+    file(READ \"\${file}\" text)
+    string(REPLACE /opt/taper/${PROJECT_VERSION} \"\${CMAKE_INSTALL_PREFIX}\" text \"\${text}\")
+    file(WRITE \"\${file}\" \"\${text}\")
+endforeach()")
 
 # find_package(Torch), for those who name share/taper/cmake in CMAKE_PREFIX_PATH: nobody finds it by accident.
 set(torch_prefix "\${CMAKE_CURRENT_LIST_DIR}/../../../..")

@@ -47,36 +47,55 @@ foreach(file ${TAPER_GENERATED_MODULES})
 endforeach()
 add_dependencies(python_extension taper_generated)
 
-# What goes into a wheel (component `python`): the extension and, beside it, the library as one file.
+# What is installed. Into a wheel (component `python`): the extension and, beside it, the library as one file; scikit-build-core
+# adds the package's own files and the command. Into a prefix: the whole package, which opens the prefix's library, and bin/taper.
 if(SKBUILD)
+    set(package taper)
+    set(to_library .)
+    set(component COMPONENT python EXCLUDE_FROM_ALL)
     set_target_properties(taper PROPERTIES VERSION ${PROJECT_VERSION_MAJOR})
+    set_target_properties(python_extension PROPERTIES INSTALL_RPATH "$ORIGIN")
+    install(TARGETS taper LIBRARY DESTINATION taper NAMELINK_SKIP ${component})
+    if(TAPER_PLUGINS) # engines that process groups open, found beside the library
+        add_dependencies(python_extension ${TAPER_PLUGINS})
+        install(TARGETS ${TAPER_PLUGINS} LIBRARY DESTINATION taper ${component})
+    endif()
+    # Job scripts, in the environment's own share/: where `make install` has them, seen from the command.
+    install(DIRECTORY packaging/cobalt packaging/pbs packaging/slurm DESTINATION ${SKBUILD_DATA_DIR}/share/taper/packaging
+        ${component} USE_SOURCE_PERMISSIONS)
+    install(PROGRAMS packaging/one-gpu-per-rank DESTINATION ${SKBUILD_DATA_DIR}/share/taper/packaging ${component})
+else()
+    set(python_version ${Python3_VERSION_MAJOR}.${Python3_VERSION_MINOR})
+    set(package lib/python${python_version}/site-packages/taper) # lib on every system: what module files and bin/taper look for
+    set(component "")
+    file(RELATIVE_PATH to_library /${package} /${CMAKE_INSTALL_LIBDIR})
+    string(REGEX REPLACE "/$" "" to_library ${to_library})
+    set_target_properties(python_extension PROPERTIES INSTALL_RPATH "$ORIGIN/${to_library}")
+    install(DIRECTORY python/taper/ DESTINATION ${package} FILES_MATCHING REGEX "\\.(py|pyi|txt|gz|html)$" PATTERN py.typed PATTERN __pycache__ EXCLUDE)
+    configure_file(cmake/taper-command.in ${CMAKE_BINARY_DIR}/installed/taper @ONLY)
+    install(PROGRAMS ${CMAKE_BINARY_DIR}/installed/taper DESTINATION ${CMAKE_INSTALL_BINDIR})
+    # What pip and importlib.metadata know it by. Without a list of files, pip leaves it alone.
+    set(metadata ${package}/../taper_ml-${PROJECT_VERSION}.dist-info)
+    file(WRITE ${CMAKE_BINARY_DIR}/installed/METADATA "Metadata-Version: 2.1\nName: taper-ml\nVersion: ${PROJECT_VERSION}\nRequires-Python: >=3.10\n")
+    file(WRITE ${CMAKE_BINARY_DIR}/installed/INSTALLER "make install\n")
+    install(FILES ${CMAKE_BINARY_DIR}/installed/METADATA ${CMAKE_BINARY_DIR}/installed/INSTALLER DESTINATION ${metadata})
+    # Users of a prefix cannot write there: what Python would compile at the first import is compiled now.
+    install(CODE "execute_process(COMMAND ${Python3_EXECUTABLE} -m compileall -q \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${package}\" OUTPUT_QUIET)")
 endif()
-set_target_properties(python_extension PROPERTIES INSTALL_RPATH "$ORIGIN")
-install(TARGETS python_extension LIBRARY DESTINATION taper COMPONENT python EXCLUDE_FROM_ALL)
-install(FILES ${TAPER_GENERATED_MODULES} DESTINATION taper/nn/modules COMPONENT python EXCLUDE_FROM_ALL)
-install(TARGETS taper LIBRARY DESTINATION taper NAMELINK_SKIP COMPONENT python EXCLUDE_FROM_ALL)
-if(TAPER_PLUGINS) # engines that process groups open, found beside the library
-    add_dependencies(python_extension ${TAPER_PLUGINS})
-    install(TARGETS ${TAPER_PLUGINS} LIBRARY DESTINATION taper COMPONENT python EXCLUDE_FROM_ALL)
-endif()
+install(TARGETS python_extension LIBRARY DESTINATION ${package} ${component})
+install(FILES ${TAPER_GENERATED_MODULES} DESTINATION ${package}/nn/modules ${component})
 # The data that `taper train` comes with.
 file(GLOB example_data CONFIGURE_DEPENDS examples/data/*.gz)
 file(CREATE_LINK ${CMAKE_SOURCE_DIR}/examples/data ${TAPER_PYTHON_DIR}/taper/_train/data SYMBOLIC)
-install(FILES ${example_data} DESTINATION taper/_train/data COMPONENT python EXCLUDE_FROM_ALL)
-# Job scripts, in the environment's own share/: where `make install` has them, seen from the command.
-if(SKBUILD)
-    install(DIRECTORY packaging/cobalt packaging/pbs packaging/slurm DESTINATION ${SKBUILD_DATA_DIR}/share/taper/packaging
-        COMPONENT python EXCLUDE_FROM_ALL USE_SOURCE_PERMISSIONS)
-    install(PROGRAMS packaging/one-gpu-per-rank DESTINATION ${SKBUILD_DATA_DIR}/share/taper/packaging COMPONENT python EXCLUDE_FROM_ALL)
-endif()
+install(FILES ${example_data} DESTINATION ${package}/_train/data ${component})
 
 # What C++ programs and extensions are built with: headers, and find_package(Torch) by torch.utils.cmake_prefix_path.
 set(torch_prefix "\${CMAKE_CURRENT_LIST_DIR}/../../..")
 set(torch_include "\"${torch_prefix}/include/taper/libtorch\" \"${torch_prefix}/include\"")
-set(torch_library "${torch_prefix}/libtaper.so.${PROJECT_VERSION_MAJOR}")
-configure_file(cmake/TorchConfig.cmake.in ${CMAKE_BINARY_DIR}/wheel/TorchConfig.cmake @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/wheel/TorchConfig.cmake DESTINATION taper/share/cmake/Torch COMPONENT python EXCLUDE_FROM_ALL)
-install(DIRECTORY include/taper ${TAPER_GENERATED}/include/taper DESTINATION taper/include COMPONENT python EXCLUDE_FROM_ALL
+set(torch_library "${torch_prefix}/${to_library}/libtaper.so.${PROJECT_VERSION_MAJOR}")
+configure_file(cmake/TorchConfig.cmake.in ${CMAKE_BINARY_DIR}/installed/TorchConfig.cmake @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/installed/TorchConfig.cmake DESTINATION ${package}/share/cmake/Torch ${component})
+install(DIRECTORY include/taper ${TAPER_GENERATED}/include/taper DESTINATION ${package}/include ${component}
     FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "*.inc")
 set(torch_prefix "${CMAKE_BINARY_DIR}")
 set(torch_include "\"${CMAKE_SOURCE_DIR}/include/taper/libtorch\" \"${CMAKE_SOURCE_DIR}/include\" \"${TAPER_GENERATED}/include\"")

@@ -19,6 +19,7 @@ copybutton_prompt_is_regexp = True
 html_theme = "furo"
 html_title = f"Taper {release}".strip()
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["taper.css"]
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What a user gets from `make install`: installs to a fresh prefix, then builds and runs an outside project against it, by CMake's
-# find_package, by pkg-config and from C++. Checks the library's face too: its names, its dependencies, its size, its headers.
+# find_package, by pkg-config and from C++. The command and the Python package run with nothing but the prefix, and by its module
+# files where a module system is there. Checks the library's face too: its names, its dependencies, its size, its headers.
 set -eu
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -32,9 +33,44 @@ END
 data=$(find "$prefix" -path '*/examples/data/train-images.idx.gz')
 [ -n "$data" ] || fail "the data of the examples is not installed"
 
+version=$(PKG_CONFIG_PATH=$pkgconfig pkg-config --modversion taper)
+
+echo "the README is for those who find Taper installed"
+readme=$(find "$prefix" -path '*/share/doc/*/README.md' -not -path '*/examples/*')
+grep -q 'module load taper' "$readme" || fail "the installed README does not say how to load Taper"
+! grep -qE 'make (demo|test)|git clone' "$readme" || fail "the installed README begins with building"
+
+echo "the command and the package, with nothing but the prefix"
+name=$(sed -n '1s/.* //p' "$prefix/bin/taper") # python3.11
+package=$prefix/lib/$name/site-packages
+mkdir "$scratch/bin" "$scratch/work" && cd "$scratch/work"
+ln -s "$("$TAPER_SOURCE_DIR/.venv/bin/python" -c 'import sys; print(sys._base_executable)')" "$scratch/bin/$name"
+cp "$TAPER_SOURCE_DIR/tests/install/look.py" .
+with_prefix() { env -u PYTHONPATH -u LD_LIBRARY_PATH PATH="$scratch/bin:$prefix/bin:/usr/bin:/bin" "$@"; }
+with_prefix taper run look.py "$package" "$folder" children > looked.txt || fail "taper run in the prefix returned $?"
+[ "$(tail -1 looked.txt)" = "$package/taper/__init__.py" ] || fail "a process that it starts has another taper"
+with_prefix taper train digits --epochs 1 > train.txt || fail "taper train digits returned $?"
+with_prefix taper launch --nproc 2 look.py "$package" "$folder" > launched.txt || fail "taper launch returned $?"
+[ "$(find "$package" -name '*.pyc' | wc -l)" -gt 500 ] || fail "the package is not compiled ahead"
+
+echo "module files, where they lie"
+modules=$prefix/share/taper/packaging/modulefiles
+grep -q "^set prefix $prefix\$" "$modules/taper/$version" || fail "the Tcl module file does not name the prefix"
+grep -q "or \"$prefix\"\$" "$modules/taper/$version.lua" || fail "the Lua module file does not name the prefix"
+for modulecmd in /usr/lib/*/modulecmd.tcl /usr/share/lmod/lmod/libexec/lmod; do
+    [ -x "$modulecmd" ] || continue
+    echo "  by $modulecmd"
+    (
+        eval "$(MODULEPATH=$modules "$modulecmd" bash load taper)"
+        PATH=$scratch/bin:$PATH
+        [ "$("$name" -c 'import taper; print(taper.__file__)')" = "$package/taper/__init__.py" ] || fail "import taper does not find the prefix"
+        [ "$(command -v taper)" = "$prefix/bin/taper" ] && [ "$(taper --version)" = "taper $version" ] || fail "taper is not the prefix's"
+        [ "$(realpath "$(pkg-config --variable=prefix taper)")" = "$(realpath "$prefix")" ] || fail "pkg-config finds another prefix"
+    )
+done
+
 mkdir "$scratch/project" && cd "$scratch/project"
 cp "$TAPER_SOURCE_DIR"/tests/install/main.* .
-version=$(PKG_CONFIG_PATH=$pkgconfig pkg-config --modversion taper)
 
 echo "CMake: find_package(Torch), with a program for LibTorch"
 if command -v g++ > /dev/null; then
@@ -78,6 +114,7 @@ moved=${pkgconfig/#$prefix/$scratch/elsewhere}
 read -ra moved_flags <<< "$(PKG_CONFIG_PATH=$moved pkg-config --cflags --libs taper)"
 "$CC" -DVERSION="\"$version\"" main.c "${moved_flags[@]}" -o outside-moved
 LD_LIBRARY_PATH=${folder/#$prefix/$scratch/elsewhere} ./outside-moved || fail "the moved installation returned $?"
+[ "$(with_prefix "$scratch/elsewhere/bin/taper" --version)" = "taper $version" ] || fail "the moved command does not run"
 mv "$scratch/elsewhere" "$prefix"
 
 echo "C++"

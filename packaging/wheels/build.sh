@@ -49,12 +49,12 @@ interpreter() { # of this version, in PATH or among pyenv's
 headers() { # version, Debian's name of the processor, its triplet: sets `found`
     local folder=$work/python/$1-$2 python
     found=
-    if [ -n "${packaged[$1]:-}" ] && "$here/sysroot.sh" "${packaged[$1]}" "$2" "$folder" "libpython$1-dev"; then
+    if [ -n "${packaged[$1]:-}" ] && "$here/sysroot.sh" "${packaged[$1]}" "$2" "$folder" "libpython$1-dev" 2> "$work/headers.log"; then
         found="$folder/usr/include/python$1;$folder/usr/include"
         return
     fi
     # The headers of one processor serve another of the same sizes: pyconfig.h differs in nothing that an extension reads.
-    if [ "$2" != amd64 ] && [ -n "${packaged[$1]:-}" ] && "$here/sysroot.sh" "${packaged[$1]}" amd64 "$work/python/$1-amd64" "libpython$1-dev"; then
+    if [ "$2" != amd64 ] && [ -n "${packaged[$1]:-}" ] && "$here/sysroot.sh" "${packaged[$1]}" amd64 "$work/python/$1-amd64" "libpython$1-dev" 2>> "$work/headers.log"; then
         found="$work/python/$1-amd64/usr/include/python$1;$work/python/$1-amd64/usr/include"
         ln -sfn x86_64-linux-gnu "$work/python/$1-amd64/usr/include/$3"
         return
@@ -124,7 +124,7 @@ wheel() { # version, processor, Debian's name for it
     local version=$1 processor=$2 tag=cp${1/./} triplet=$2-linux-gnu objects=$work-$suite-$2 raw=$work/raw options
     headers "$version" "$3" "$triplet"
     if [ -z "$found" ]; then
-        say "Python $version: no interpreter in PATH and no Debian package has its headers: no wheel"
+        say "Python $version: no interpreter in PATH and no Debian package has its headers: no wheel ($work/headers.log)"
         return
     fi
     say "Python $version, $processor"

@@ -26,6 +26,12 @@ from taper._legacy import *  # noqa: E402,F401,F403
 from taper.storage import StorageBase, TypedStorage, UntypedStorage  # noqa: E402,F401
 from taper.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402,F401
 from taper import __future__, autograd, overrides  # noqa: E402,F401
+from os import environ as _environ  # noqa: E402
+
+if "TAPER_RUN" not in _environ and " TAPER_" in " " + " ".join(_environ):
+    from taper import _environment
+
+    _environment.warn()
 
 
 # Loaded at the first use of torch.NAME, so that a program pays for what it uses.

@@ -1,7 +1,8 @@
 """`taper doctor`: what keeps a machine from being fast, and what to do about it.
 
 Each check looks at one thing and yields findings: (level, subject, what is so, what to do). Level "ok" is fine, "note"
-is worth knowing, "slow" costs time and has a remedy, "wrong" gives wrong numbers. A check reads files below a root and
+is worth knowing, "slow" costs time and has a remedy, "unread" is a setting without effect, "wrong" gives wrong
+numbers. A check reads files below a root and
 variables of an environment that tests can replace.
 """
 
@@ -9,7 +10,7 @@ import os
 import re
 import sys
 
-from taper import _topology
+from taper import _environment, _topology
 
 SHARED = {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "smb3", "afs", "ceph", "panfs", "fuse.sshfs", "9p"}
 CUDA_LIBRARIES = {
@@ -359,6 +360,15 @@ def files(machine):
         )
 
 
+# ---- Settings ----
+def variables(machine):
+    known = {**_environment.VARIABLES, **_environment.OPENMP}
+    for name, value, expected in _environment.unread(machine.environment, known):
+        yield "unread", name, f"'{value}' cannot be read", f"expected {expected}; else unset it"
+    for name, near in _environment.misspelt(machine.environment):
+        yield "unread", name, "no part of Taper reads it", f"did you mean {near}?"
+
+
 # ---- Devices and MPI ----
 def gpus(machine):
     found = machine.facts["accelerators"]
@@ -477,7 +487,22 @@ def mpi(machine):
         )
 
 
-CHECKS = blas, products, instructions, onednn, threads, affinity, cgroup, governor, load, memory, files, gpus, mpi
+CHECKS = (
+    blas,
+    products,
+    instructions,
+    onednn,
+    threads,
+    affinity,
+    cgroup,
+    governor,
+    load,
+    memory,
+    files,
+    variables,
+    gpus,
+    mpi,
+)
 
 
 def examine(machine):
@@ -492,22 +517,26 @@ def arguments(parser):
 
 
 def main(options):
-    """Prints the findings; status 1 where something costs time or is wrong."""
+    """Prints the findings; status 1 where something costs time, has no effect or is wrong."""
     findings = examine(Machine())
-    slow, wrong = (sum(finding["level"] == level for finding in findings) for level in ("slow", "wrong"))
+    slow, unread, wrong = (
+        sum(finding["level"] == level for finding in findings) for level in ("slow", "unread", "wrong")
+    )
+    status = int(slow + unread + wrong > 0)
     if options.json:
         import json
 
         print(json.dumps(findings, indent=2))
-        return 1 if slow or wrong else 0
+        return status
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    colours = {"ok": 32, "note": 36, "slow": 33, "wrong": 31}
+    colours = {"ok": 32, "note": 36, "slow": 33, "unread": 31, "wrong": 31}
     for finding in findings:
-        mark = f"{finding['level']:<5}"
+        mark = f"{finding['level']:<6}"
         mark = f"\x1b[{colours[finding['level']]}m{mark}\x1b[0m" if colour else mark
         print(f"{mark} {finding['subject'] + ':':<16} {finding['text']}")
         if finding["remedy"]:
-            print(f"{'':22} -> {finding['remedy']}")
+            print(f"{'':23} -> {finding['remedy']}")
     told = f"{slow} of these cost{'s' * (slow == 1)} time" if slow else "nothing here keeps Taper from being fast"
+    told += f"; {unread} {'has' if unread == 1 else 'have'} no effect" if unread else ""
     print(f"\n{told}" + (f"; {wrong} {'is' if wrong == 1 else 'are'} WRONG" if wrong else ""))
-    return 1 if slow or wrong else 0
+    return status

@@ -312,7 +312,7 @@ class _OpNamespace:
 
 
 class _Ops(ModuleType):
-    """torch.ops: a module, which packages import."""
+    """torch.ops: operators by namespace and name, as libraries register them. A module, which packages import."""
 
     loaded_libraries = set()
 

@@ -55,7 +55,7 @@ def _rank():
     )
 
 
-def _loaded(word):
+def loaded(word):
     """The file of a loaded library whose name begins with a word."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
@@ -107,7 +107,7 @@ def facts():
     return {
         "taper": version(),
         "package": os.path.dirname(os.path.abspath(taper.__file__)),
-        "library": _loaded("libtaper"),
+        "library": loaded("libtaper.so"),
         "pytorch_names": taper.__version__.partition("+")[0],
         "processor": _processor(),
         "cores": _cores(),

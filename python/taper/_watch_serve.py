@@ -130,6 +130,8 @@ class Handler(BaseHTTPRequestHandler):
             return self._answer(200, "application/json", text.encode())
         if asked.path == "/image":
             return self._image({name: values[0] for name, values in parse_qs(asked.query).items()})
+        if asked.path == "/favicon.ico":  # browsers ask by themselves
+            return self._answer(204, "image/x-icon", b"")
         return self._answer(404, "text/plain", b"there is no such page\n")
 
     def _image(self, given):

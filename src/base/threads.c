@@ -136,13 +136,23 @@ static int ranks_on_this_node(void) {
     return 1;
 }
 
+/* What OMP_NUM_THREADS asks for: "8", or "8,2" for nested levels. 0 where it is not set or not such a number. */
+static int wished_threads(void) {
+    const char *text = getenv("OMP_NUM_THREADS");
+    char *end = NULL;
+    long n = text ? strtol(text, &end, 10) : 0;
+    while (end && *end == ' ') end++;
+    if (n < 1 || (*end != 0 && *end != ',')) return 0;
+    return n > MOST_THREADS ? MOST_THREADS : (int)n;
+}
+
 static void in_child(void) { forked = true; }
 
 static void find_allowed(void) {
     pthread_atfork(NULL, NULL, in_child);
-    const char *wish = getenv("OMP_NUM_THREADS");
-    if (wish && atoi(wish) > 0) { /* "8", or "8,2" for nested levels */
-        allowed = within(atoi(wish));
+    int wish = wished_threads();
+    if (wish) {
+        allowed = wish;
         return;
     }
     int n = cores(), ranks = ranks_on_this_node();

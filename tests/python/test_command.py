@@ -246,6 +246,69 @@ def test_the_doctor_looks_at_threads_and_masks(tmp_path):
     assert "31.5 processes for 16 processors" in busy[0]
 
 
+def test_the_doctor_reads_settings(tmp_path):
+    def told(**environment):
+        return {
+            name: f"{text} -> {remedy}"
+            for _, name, text, remedy in _doctor.variables(machine(tmp_path, (), environment))
+        }
+
+    for value in ("abc", "0", "-3", "8abc", "4.5"):
+        assert (
+            f"'{value}' cannot be read -> expected a whole number of threads"
+            in told(OMP_NUM_THREADS=value)["OMP_NUM_THREADS"]
+        )
+    assert not told(OMP_NUM_THREADS="8,2", OMP_PROC_BIND="spread,close", OMP_PLACES="cores(4)", TAPER_STALL="2.5")
+    assert not told(OMP_NUM_THREADS="", TAPER_ISA="avx2", TAPER_STORE_BYTES="1e9", TAPER_SHARED=str(tmp_path))
+    assert "expected base or avx2" in told(TAPER_ISA="sse")["TAPER_ISA"]
+    assert "interfaces of this machine" in told(TAPER_SOCKET_IFNAME="lo,none7")["TAPER_SOCKET_IFNAME"]
+    assert not told(TAPER_SOCKET_IFNAME="lo")
+    assert set(told(TAPER_STALL="30s", TAPER_STORE_BYTES="4G", TAPER_XPU_TILES="two", OMP_PROC_BIND="yes")) == {
+        "TAPER_STALL",
+        "TAPER_STORE_BYTES",
+        "TAPER_XPU_TILES",
+        "OMP_PROC_BIND",
+    }
+    assert "did you mean TAPER_ONEDNN?" in told(TAPER_ONEDN="0")["TAPER_ONEDN"]
+    assert not told(TAPER_HOME="/home", OTHER="abc")
+    many = slow(_doctor.threads, tmp_path, environment={"OMP_NUM_THREADS": "64"}, threads=64)
+    assert "64 on 4 processors (4 cores): threads wait" in many[0]
+
+
+def test_what_cannot_be_read_is_said_once_by_name(tmp_path):
+    """By the first process of a job, not by the processes that it starts."""
+    (tmp_path / "script.py").write_text(
+        "import subprocess, sys, taper\nprint(taper.get_num_threads())\n"
+        "if sys.argv[1:]: subprocess.run([sys.executable, __file__], check=True)\n"
+    )
+    bad = {**os.environ, "TAPER_STALL": "soon", "TAPER_ISA": "base"}
+    words = "UserWarning: TAPER_STALL='soon' cannot be read: expected a number of seconds above 0"
+    for words_of in (["run", tmp_path / "script.py", "again"], ["launch", "--nproc", 2, tmp_path / "script.py"]):
+        status, _, err = command(*words_of, env=bad)
+        assert status == 0, err
+        assert err.count(words) == 1, err
+        assert "TAPER_ISA" not in err
+    rank = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+    assert not command("--version", env={**bad, **rank})[2]
+    status, out, _ = command("doctor", env={**os.environ, "OMP_NUM_THREADS": "abc"})
+    assert status == 1
+    assert "OMP_NUM_THREADS: 'abc' cannot be read" in out
+    assert "1 has no effect" in out
+
+
+def test_threads_are_the_processors_where_the_number_cannot_be_read():
+    counts = set()
+    for value in ("abc", "0", "8abc", "-1", ""):
+        env = {**os.environ, "OMP_NUM_THREADS": value}
+        counts.add(
+            subprocess.check_output([sys.executable, "-c", "import taper; print(taper.get_num_threads())"], env=env)
+        )
+    assert len(counts) == 1
+    env = {**os.environ, "OMP_NUM_THREADS": " 3,2"}
+    found = subprocess.check_output([sys.executable, "-c", "import taper; print(taper.get_num_threads())"], env=env)
+    assert found == b"3\n"
+
+
 def test_the_doctor_looks_at_cgroups_clock_and_memory(tmp_path):
     limited = {"/proc/self/cgroup": "0::/job/step\n", "/sys/fs/cgroup/job/cpu.max": "150000 100000"}
     assert "OMP_NUM_THREADS=1" in slow(_doctor.cgroup, tmp_path, limited)[0]

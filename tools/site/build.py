@@ -31,7 +31,7 @@ def stage(folder):
             text = file.read()
         with open(target, "w", encoding="utf-8") as file:
             file.write(links.for_site(text, original, name, pages, ROOT, folder))
-    for name in ("conf.py", "_static"):
+    for name in ("conf.py", "_static", "_templates"):
         source = os.path.join(ROOT, "docs", name)
         (shutil.copytree if os.path.isdir(source) else shutil.copy)(source, os.path.join(folder, name))
 

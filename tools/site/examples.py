@@ -261,16 +261,22 @@ def call(where, name, arguments):
     return f"{where}({', '.join(arguments.values)})"
 
 
-def run(lines, expression):
-    """What the lines and then the expression print, as in Python's shell; None where they fail."""
+def _value(lines, expression, seed=0):
+    """What the expression gives behind the lines, without their warnings."""
     space = {"torch": torch, "F": F, "nn": torch.nn}
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         for line in lines:
             exec(line, space)
-        value = eval(expression, space)
+        return eval(expression, space)
+
+
+def run(lines, expression):
+    """What the lines and then the expression print, as in Python's shell; None where they fail."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        value = _value(lines, expression)
         if value is not None:
             builtins.print(repr(value))
     return out.getvalue().rstrip()
@@ -320,13 +326,7 @@ def _written(*lines):
 
 def _draws(lines, expression, result):
     """Does the call itself draw random numbers?"""
-    space = {"torch": torch, "F": F, "nn": torch.nn}
-    torch.manual_seed(1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for line in lines:
-            exec(line, space)
-        return repr(eval(expression, space)) != result
+    return repr(_value(lines, expression, seed=1)) != result
 
 
 def of_layer(text, number):
@@ -338,11 +338,7 @@ def of_layer(text, number):
     expression = f"layer({', '.join(arguments.values)})"
     result = run(lines, expression)
     if result.count("\n") > 6 or not result.startswith("tensor"):
-        space = {"torch": torch, "F": F, "nn": torch.nn}
-        torch.manual_seed(0)
-        for line in lines:
-            exec(line, space)
-        value = eval(expression, space)
+        value = _value(lines, expression)
         if isinstance(value, torch.Tensor):
             expression += ".shape"
             result = repr(value.shape)

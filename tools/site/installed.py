@@ -1,7 +1,8 @@
 """Lays the pages down for an installed tree: installed.py SOURCE DOCDIR PREFIX.
 
 In the source tree pages link to each other, to examples, headers, recipes and code. Installed, they lie elsewhere, and code
-and figures are not there: a link to what is installed is rewritten, of any other its words stay."""
+and figures are not there: a link to what is installed is rewritten, of any other its words stay. The README is another
+one, docs/installed.md: that of the sources begins with how to build them."""
 
 import os
 import pathlib
@@ -9,7 +10,7 @@ import re
 import shutil
 import sys
 
-PAGES = ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE", "NOTICE", "CITATION.cff"]
+PAGES = ["CHANGELOG.md", "SECURITY.md", "LICENSE", "NOTICE", "CITATION.cff"]
 EXAMPLES = {".c", ".cpp", ".f90", ".py", ".md", ".gz"}
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 
@@ -17,9 +18,10 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 def places(source, docdir, prefix):
     """Where each file of the source tree lies in the installed one."""
     found = {source / name: docdir / name for name in PAGES}
+    beginning = source / "docs/installed.md"
     for path in (source / "docs").rglob("*"):
         if path.suffix in (".md", ".svg", ".png"):
-            found[path] = docdir / path.relative_to(source / "docs")
+            found[path] = docdir / ("README.md" if path == beginning else path.relative_to(source / "docs"))
     for path in (source / "examples").rglob("*"):
         if path.suffix in EXAMPLES:
             found[path] = docdir / path.relative_to(source)

@@ -112,7 +112,7 @@ def profile():
     whole = sum(row.self_cpu_time_total for row in rows)
     most = rows[0].self_cpu_time_total
     bars = [(row.key, row.self_cpu_time_total / most, f"{row.self_cpu_time_total / whole:.0%}") for row in rows[:10]]
-    _bars("profile.svg", "share of the operators' time, training a small convolutional network", bars)
+    _bars("profile.svg", "share of the operators' time in a small network's training", bars)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,16 @@ def _toc(names, depth=1):
     return "\n".join(["```{toctree}", f":maxdepth: {depth}", "", *names, "```", ""])
 
 
+def _listed(title, rows):
+    """Pages in a table, each with the first sentence of what it is for: rows of (file, name, text)."""
+    out = [f"| {title} | what it is for |", "|---|---|"]
+    for file, name, text in rows:
+        sentence = " ".join(re.split(r"(?<=[\w)`'])\.(?:\s|$)", text.split("\n\n")[0])[0].split())
+        out.append(f"| [{name}]({file}.md) | {_escaped(sentence)} |")
+    out += ["", "```{toctree}", ":hidden:", "", *(file for file, *_ in rows), "```", ""]
+    return "\n".join(out)
+
+
 def _code(language, text):
     if language in ("c", "python") and "\n" not in text or language == "text" and ") -> " in text:
         text = headers.wrapped(text)
@@ -258,12 +268,12 @@ def _whole(text, expression):
 # ---- C and Python ----
 def c_pages(source, build, folder):
     """A page per hand-written header; the number of functions."""
-    names, count = [], 0
+    rows, count = [], 0
     for name, header in headers.read_all(source, build).items():
         if name.startswith("ops") or name in ("layers.h", "optimisers.h", "taper.h") or not header.functions():
             continue
         _write(folder, f"reference/c/{name[:-2]}.md", headers.page(header))
-        names.append(name[:-2])
+        rows.append((name[:-2], f"taper/{name}", header.text))
         count += len(header.functions())
     text = [
         "# The C API",
@@ -271,7 +281,7 @@ def c_pages(source, build, folder):
         "One header per concept; `taper/taper.h` includes them all. Operators (`tp_softmax`), layers (`tp_nn_linear`) and",
         "optimisers (`tp_adam`) are on their own pages. Every function has a man page: `man tp_backward`.",
         "",
-        _toc(names),
+        _listed("header", rows),
     ]
     _write(folder, "reference/c/index.md", "\n".join(text))
     return count
@@ -292,6 +302,12 @@ def _first_paragraph(value):
     if inspect.isclass(value) and value.__doc__ is None:
         text = ""
     return text.split("\n\n")[0]
+
+
+def _about(name):
+    """What a module or class says of itself, without its own name."""
+    text = (inspect.getdoc(_covered._owner(name)) or "").removeprefix(f"{name}: ")
+    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(",").isalpha() else text
 
 
 def _escaped(text):
@@ -380,7 +396,7 @@ def python_pages(source, folder):
         f"{count} of PyTorch's public names. One that several modules show is listed where its path is shortest.",
         "`taper names PATTERN` searches them in the terminal, and tells what is not there.",
         "",
-        _toc(sorted(groups)),
+        _listed("module or class", [(page, page, _about(page)) for page in sorted(groups)]),
     ]
     _write(folder, "reference/python/index.md", "\n".join(text))
     return count

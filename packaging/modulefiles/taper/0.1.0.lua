@@ -1,6 +1,6 @@
--- Taper as a module of Lmod's. Put this file into a folder of MODULEPATH as taper/0.1.0.lua, and
--- set the prefix that `make install` was given. The Python package is a wheel in the same prefix:
--- pip install --prefix PREFIX taper-ml
+-- Taper as a module of Lmod's: the C library, the Python package and the command, as `make install`
+-- lays them down. Its copy of this file names the prefix; put it into a folder of MODULEPATH as
+-- taper/0.1.0.lua, or `module use` the folder where it is. TAPER_PREFIX names another prefix.
 local prefix = os.getenv("TAPER_PREFIX") or "/opt/taper/0.1.0"
 
 whatis("Name: Taper")

@@ -1,4 +1,4 @@
-"""torch.utils."""
+"""torch.utils: data loaders, checkpointing, extensions in C++, TensorBoard, and helpers around tensors."""
 
 
 def _refuse_backward(grads):

@@ -69,13 +69,13 @@ def library_paths(device_type="cpu", torch_include_dirs=True, cross_target_platf
 
 
 def _library():
-    package = _package()
-    for folder in (package, os.path.dirname(os.path.dirname(package))):
-        for name in ("libtaper.so.0", "libtaper.so"):
-            path = os.path.join(folder, name)
-            if os.path.exists(path):
-                return path
-    raise RuntimeError(f"torch.utils.cpp_extension: libtaper.so is neither in {package} nor beside it")
+    """The libtaper that this process runs on."""
+    from taper._report import loaded
+
+    path = loaded("libtaper.so")
+    if path is None:
+        raise RuntimeError("torch.utils.cpp_extension: libtaper.so is not among the files that this process has loaded")
+    return path
 
 
 def _link_arguments():

@@ -91,7 +91,7 @@ static void study(tpi_gpu_form *f, const tpi_plan *p) {
     f->wide = needs_64_bits(f, p);
     if (f->packed || f->vector > 1) return;
     for (int k = 0; k < p->nargs; k++) /* one element at a time: one kernel serves all ways */
-        if (f->way[k] != TPI_WAY_NUMBER) f->way[k] = TPI_WAY_STRIDED;
+        f->way[k] = f->way[k] == TPI_WAY_NUMBER ? TPI_WAY_NUMBER : TPI_WAY_STRIDED;
 }
 
 /* ---- The launch ---- */
