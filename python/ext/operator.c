@@ -269,7 +269,7 @@ static int fit_overload(const tpy_operator *self, const overload *o, PyObject *c
 static const char *kind_text(const tpy_argument *a) {
     static const char *const texts[] = {"Tensor",
                                         "tuple of Tensors",
-                                        "Tensor or Number",
+                                        "Tensor", /* or a number */
                                         "Number",
                                         "int",
                                         "tuple of ints",
@@ -286,10 +286,11 @@ static const char *kind_text(const tpy_argument *a) {
     return texts[a->kind];
 }
 
-static PyObject *list_types(PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
+/* Of the arguments from the first on. */
+static PyObject *list_types(PyObject *const *args, Py_ssize_t first, Py_ssize_t n, PyObject *kwnames) {
     PyObject *list = PyList_New(0);
     Py_ssize_t nk = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-    for (Py_ssize_t i = 0; list && i < n + nk; i++) {
+    for (Py_ssize_t i = first; list && i < n + nk; i++) {
         const char *type = Py_TYPE(args[i])->tp_name, *dot = strrchr(type, '.');
         PyObject *text = i < n ? PyUnicode_FromString(dot ? dot + 1 : type)
                                : PyUnicode_FromFormat("%U=%s", PyTuple_GET_ITEM(kwnames, i - n), dot ? dot + 1 : type);
@@ -300,6 +301,24 @@ static PyObject *list_types(PyObject *const *args, Py_ssize_t n, PyObject *kwnam
     Py_XDECREF(comma);
     Py_XDECREF(list);
     return joined;
+}
+
+/* A method's own tensor has no position. */
+static int shown_position(const tpy_operator *self, const misfit *m) {
+    return m->position > 1 && self->method ? m->position - 1 : m->position;
+}
+
+/* A tuple or list given for tensors: which of its elements is none; false where that is not why it was refused. */
+static bool refuse_list_element(const misfit *m) {
+    if (m->argument->kind != TP_K_TENSORS || !(PyTuple_Check(m->given) || PyList_Check(m->given))) return false;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(m->given); i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(m->given, i);
+        if (tpy_is_tensor(item)) continue;
+        PyErr_Format(PyExc_TypeError, "expected Tensor as element %zd in argument %d, but got %s", i,
+                     m->position ? m->position - 1 : 0, Py_TYPE(item)->tp_name);
+        return true;
+    }
+    return false;
 }
 
 /* A tuple or list given for ints: which of its elements is none, in PyTorch's two sentences; false where that is not
@@ -314,7 +333,7 @@ static bool refuse_element(const tpy_operator *self, const misfit *m) {
             PyErr_Format(
                 PyExc_TypeError,
                 "%U(): argument '%U' (position %d) must be tuple of ints, but found element of type %s at pos 0",
-                self->name, m->argument->name, m->position ? m->position : 1, Py_TYPE(item)->tp_name);
+                self->name, m->argument->name, m->position ? shown_position(self, m) : 1, Py_TYPE(item)->tp_name);
         else
             PyErr_Format(PyExc_TypeError,
                          "%U(): argument '%U' failed to unpack the object at pos %zd with error \"type must be tuple "
@@ -335,10 +354,10 @@ static PyObject *refuse(const tpy_operator *self, const misfit *m, PyObject *con
     if (self->count == 1) {
         switch (m->why) {
         case MISFIT_TYPE:
-            if (refuse_element(self, m)) return NULL;
+            if (refuse_element(self, m) || refuse_list_element(m)) return NULL;
             if (m->position)
                 return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' (position %d) must be %s, not %s", self->name,
-                                    shown_name(self, m), m->position, kind_text(m->argument),
+                                    shown_name(self, m), shown_position(self, m), kind_text(m->argument),
                                     Py_TYPE(m->given)->tp_name);
             return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' must be %s, not %s", self->name,
                                 shown_name(self, m), kind_text(m->argument), Py_TYPE(m->given)->tp_name);
@@ -351,12 +370,14 @@ static PyObject *refuse(const tpy_operator *self, const misfit *m, PyObject *con
         case MISFIT_TWICE:
             return PyErr_Format(PyExc_TypeError, "%U() got multiple values for argument '%U'", self->name,
                                 m->argument->name);
-        case MISFIT_COUNT:
-            return PyErr_Format(PyExc_TypeError, "%U() takes %d positional arguments but %zd were given", self->name,
-                                self->overloads[0].nargs, n);
+        case MISFIT_COUNT: {
+            int most = self->overloads[0].nargs - self->method;
+            return PyErr_Format(PyExc_TypeError, "%U() takes %d positional argument%s but %zd %s given", self->name,
+                                most, most == 1 ? "" : "s", n - self->method, n - self->method == 1 ? "was" : "were");
+        }
         }
     }
-    PyObject *types = list_types(args, n, kwnames),
+    PyObject *types = list_types(args, self->method && n > 0, n, kwnames),
              *text = types ? PyUnicode_FromFormat(
                                  "%U() received an invalid combination of arguments - got (%U), but expected one of:",
                                  self->name, types)
