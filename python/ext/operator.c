@@ -31,7 +31,7 @@ static PyObject *named_types; /* name -> the named tuple of its results, made at
 static PyObject *functions;   /* PyTorch's name -> Function, for C callers and for modules that take over a name */
 static struct {
     PyObject *input, *self, *out, *axis, *dim, *keepdims, *keepdim, *dims, *requires_grad, *layout, *pin_memory, *x1,
-        *x2, *other, *names;
+        *x2, *other, *names, *x, *a, *condition;
 } word;
 
 /* ---- Reading the registry ---- */
@@ -155,7 +155,7 @@ static bool same_name(const tpy_argument *a, PyObject *key, int position, bool m
     if (key == word.keepdims) return a->name == word.keepdim;
     if (key == word.dim || key == word.dims) return a->name == word.dims || (key == word.dims && a->name == word.dim);
     if (key == word.x2) return a->name == word.other;
-    if (key == word.x1) return a->name == word.self;
+    if (key == word.x1 || key == word.x || key == word.a) return a->name == word.self; /* NumPy's words */
     return PyUnicode_Compare(a->name, key) == 0;
 }
 
@@ -184,6 +184,34 @@ static int fit_extra(const overload *o, PyObject *key, PyObject *value, extras *
         return PyBool_Check(value) || value == Py_None;
     }
     return 0;
+}
+
+/* A condition of bytes is one of truth values: where() takes it as comparisons once gave it. */
+static bool take_bytes_as_truth(tp_value *v, tpy_frame *f) {
+    static bool told; /* under the interpreter's lock */
+    bool tells = !told;
+    told = true;
+    if (tells &&
+        PyErr_WarnEx(PyExc_UserWarning,
+                     "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a "
+                     "future version of PyTorch. Use a boolean condition instead.",
+                     1) < 0)
+        return false;
+    tp_tensor *truth = tpy_own(tp_to(v->as.tensor, .dtype = TP_BOOL));
+    PyObject *kept = truth ? tpy_wrap(truth) : tpy_raise();
+    if (!kept || !tpy_frame_keep(f, kept)) return false;
+    v->as.tensor = truth;
+    return true;
+}
+
+static int fit_argument(const overload *o, int k, PyObject *given, tpy_frame *f) {
+    tp_value *v = &f->values[k];
+    if (given == Py_None && o->args[k].has_default && o->args[k].kind == TPY_INTS) return 1; /* x.amax(None) */
+    int fits = tpy_fit(&o->args[k], given, v, f);
+    if (fits > 0 && o->args[k].name == word.condition && o->nargs > 1 && v->kind == TP_K_TENSOR &&
+        tp_dtype_of(v->as.tensor) == TP_UINT8)
+        return take_bytes_as_truth(v, f) ? 1 : -1;
+    return fits;
 }
 
 static int fit_rest(PyObject *const *args, Py_ssize_t n, tp_value *v, tpy_frame *f) { /* x.view(2, 3) */
@@ -225,7 +253,7 @@ static int fit_overload(const tpy_operator *self, const overload *o, PyObject *c
             fits = fit_rest(args + i, n - i, &f->values[k], f);
             i = n - 1;
         } else {
-            fits = tpy_fit(a, args[i], &f->values[k], f);
+            fits = fit_argument(o, k, args[i], f);
         }
         if (fits <= 0) {
             *m = (misfit){a, args[i], NULL, (int)i + 1, MISFIT_TYPE};
@@ -251,7 +279,7 @@ static int fit_overload(const tpy_operator *self, const overload *o, PyObject *c
             return 0;
         }
         given |= 1u << k;
-        int fits = value == Py_None && o->args[k].has_default ? 1 : tpy_fit(&o->args[k], value, &f->values[k], f);
+        int fits = value == Py_None && o->args[k].has_default ? 1 : fit_argument(o, k, value, f);
         if (fits <= 0) {
             *m = (misfit){&o->args[k], value, NULL, 0, MISFIT_TYPE};
             return fits;
@@ -310,7 +338,7 @@ static int shown_position(const tpy_operator *self, const misfit *m) {
 
 /* A tuple or list given for tensors: which of its elements is none; false where that is not why it was refused. */
 static bool refuse_list_element(const misfit *m) {
-    if (m->argument->kind != TP_K_TENSORS || !(PyTuple_Check(m->given) || PyList_Check(m->given))) return false;
+    if (m->argument->kind != TPY_TENSORS || !(PyTuple_Check(m->given) || PyList_Check(m->given))) return false;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(m->given); i++) {
         PyObject *item = PySequence_Fast_GET_ITEM(m->given, i);
         if (tpy_is_tensor(item)) continue;
@@ -996,6 +1024,9 @@ int tpy_init_operators(PyObject *module) {
     WORD(x2);
     WORD(other);
     WORD(names);
+    WORD(x);
+    WORD(a);
+    WORD(condition);
 #undef WORD
     function_type = (PyTypeObject *)PyType_FromSpec(&function_spec);
     method_type = (PyTypeObject *)PyType_FromSpec(&method_spec);

@@ -429,3 +429,13 @@ def test_boxes_shared_in_other_formats():
     inter, union = boxes._box_inter_union(first, second, "xywh")
     assert (inter.item(), union.item()) == (1, 7)
     assert boxes.box_iou(first, second, "xywh").equal(inter / union)
+
+
+def test_functions_of_the_extensions_nn():
+    x = torch.tensor([[-1.0, 2.0]])
+    nn = torch._C._nn
+    assert nn.elu(x, 1.0, 1.0, 1.0).tolist() == torch.nn.functional.elu(x).tolist()
+    assert nn.cross_entropy_loss(x, torch.tensor([1]), None, 1, -100, 0.0) == torch.nn.functional.cross_entropy(
+        x, torch.tensor([1])
+    )
+    assert not hasattr(nn, "nothing_of_the_kind")
