@@ -325,6 +325,13 @@ def _name_of_c10d(name):
     return found
 
 
+def _get_cpu_capability():
+    from taper.cpu import get_capabilities
+
+    return dict(get_capabilities())
+
+
+_cpu = _module("_cpu", _get_cpu_capability)
 _nn = _module("_nn", _parse_to)
 _nn.__getattr__ = _function_of_nn  # nn.functional is not loaded before somebody asks
 _autograd = _module("_autograd", _get_current_graph_task_keep_graph, _saved_tensors_hooks_is_enabled)
@@ -396,6 +403,14 @@ def find(name):
         from taper.overrides import _modes
 
         return (lambda: len(_modes.stack)) if name.startswith("_len") else lambda i: _modes.stack[i]
+    if name == "Tag":
+        from taper._ops import Tag
+
+        return Tag
+    if name == "_VariableFunctions":
+        from taper import _VF
+
+        return _VF
     if name == "_has_xpu":
         return _C._gpu_count("xpu") > 0
     if name in ("Graph", "Node", "Value"):
