@@ -134,10 +134,9 @@ def __getattr__(name):
         return value
     if name == "torch":
         return import_module("taper")
-    if name == "__all__":  # of `from torch import *`: no modules
-        hook = import_module("taper._hook")
-        names = sorted({*globals(), *_FROM} & hook.known()["torch"])
-        return [name for name in names if not hook._is_module(f"torch.{name}")]
+    if name == "__all__":
+        package = import_module("taper")
+        return import_module("taper._hook").names_of(package, "torch")
     if name in ("has_cuda", "has_xpu"):
         return _C._gpu_count(name[4:]) > 0
     if name.startswith("_foreach_"):

@@ -228,6 +228,26 @@ def _missing(module, name, depth=2):
     raise NotCovered(full)
 
 
+# Modules that have `__all__` in PyTorch: known() lists what is in it.
+_WITH_ALL = frozenset(
+    """
+    torch torch.special torch.nn.init torch.nn.parallel torch.random torch.serialization torch.nn.utils.rnn
+    torch.nn.parameter torch.hub torch.library torch.overrides torch.nested torch.nn.utils.parametrize
+    torch.nn.utils.parametrizations torch.storage torch.functional torch.autograd.function torch.cpu torch.cuda
+    torch.xpu torch.signal.windows torch.utils.hooks""".split()
+)
+
+
+def names_of(module, name):
+    """What `from module import *` takes: PyTorch's names that are there, without modules."""
+    held = vars(module)
+    return [
+        each
+        for each in sorted(known()[name].intersection(dir(module)))
+        if not (isinstance(held[each], ModuleType) if each in held else _is_module(f"{name}.{each}"))
+    ]
+
+
 def _answer_for_missing(module, name):
     """Lets one of Taper's own modules say clearly what it lacks."""
     before = module.__dict__.get("__getattr__")
@@ -240,6 +260,8 @@ def _answer_for_missing(module, name):
                 return before(attribute)
             except AttributeError:
                 pass
+        if attribute == "__all__" and (name in _WITH_ALL or name.startswith("torch.nn.modules.") and name in known()):
+            return names_of(module, name)
         if attribute.startswith("_"):
             raise AttributeError(f"module '{name}' has no attribute '{attribute}'")
         return _missing(name, attribute)
@@ -365,6 +387,8 @@ class Finder:
                 module.__path__ = []
         from importlib.machinery import ModuleSpec
 
+        if sys.modules.get(name) is module:  # by _present; the import system would run it again by its own spec
+            del sys.modules[name]
         return ModuleSpec(
             name, Loader(module, name), origin=getattr(module, "__file__", None), is_package=hasattr(module, "__path__")
         )
