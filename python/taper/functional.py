@@ -1,7 +1,6 @@
 """torch.functional: the functions of torch that PyTorch writes in Python."""
 
 from taper import cdist  # noqa: F401
-
 from taper._toplevel import (  # noqa: F401
     atleast_1d,
     atleast_2d,
