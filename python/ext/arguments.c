@@ -210,7 +210,10 @@ static int fit_tensors(PyObject *o, bool none_fits, tp_value *v, tpy_frame *f) {
 }
 
 static int fit_real(PyObject *o, tp_scalar *out) {
-    if (PyBool_Check(o)) return 0;
+    if (PyBool_Check(o)) { /* an int to Python, and so a float to PyTorch */
+        *out = tp_float(o == Py_True);
+        return 1;
+    }
     int fits = tpy_fit_scalar(o, out);
     return fits > 0 && (out->kind == TP_SCALAR_COMPLEX || out->kind == TP_SCALAR_BOOL) ? 0 : fits;
 }

@@ -316,7 +316,7 @@ static bool is_optimiser(PyObject *o) {
     PyObject *module = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_dict
                            ? PyDict_GetItemString(type->tp_dict, "__module__")
                            : NULL;
-    return tpy_is_own_name(module) && !strncmp(PyUnicode_AsUTF8(module), "taper.optim", 11) &&
+    return tpy_is_own_name(module) && !strncmp(PyUnicode_AsUTF8(module) + 5, ".optim", 6) &&
            (attribute(o, "param_groups") || attribute(o, "last_epoch"));
 }
 

@@ -364,9 +364,11 @@ static tp_tensor *lone_mask(const walk *w) {
 }
 
 static bool write_indexed(walk *w, tp_tensor *value) {
-    tp_tensor *mask = tp_ndim(value) == 0 ? lone_mask(w) : NULL, *done = NULL;
+    tp_tensor *mask = tp_numel(value) == 1 ? lone_mask(w) : NULL, *done = NULL;
     if (mask) {
-        TPY_HEAVY(tp_numel(w->view), done = tp_masked_fill_tensor_(w->view, mask, value));
+        tp_tensor *number = tpy_own(tp_reshape(value, tp_ints_view(NULL, 0)));
+        if (number) TPY_HEAVY(tp_numel(w->view), done = tp_masked_fill_tensor_(w->view, mask, number));
+        tp_release(number);
         tp_release(mask);
         return done;
     }
@@ -398,17 +400,13 @@ static int assignable(PyObject *value, tp_scalar *number) {
 
 static bool write_number(walk *w, tp_scalar number) {
     tp_dtype dtype = tp_dtype_of(w->view);
-    if (number.kind == TP_SCALAR_COMPLEX && !tp_dtype_is_complex(dtype)) {
-        PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", tp_dtype_name(dtype));
-        return false;
-    }
     tp_tensor *mask = w->picks ? lone_mask(w) : NULL, *done;
-    if (!w->picks || mask) {
+    if (mask || !w->picks) {
         TPY_HEAVY(tp_numel(w->view), done = mask ? tp_masked_fill_(w->view, mask, number) : tp_fill_(w->view, number));
         tp_release(mask);
         return done;
     }
-    tp_tensor *value = tpy_own(tp_scalar_tensor_of(number, dtype));
+    tp_tensor *value = tpy_own(tp_full(tp_ints_view(NULL, 0), number, .dtype = dtype));
     bool ok = value && write_indexed(w, value);
     tp_release(value);
     return ok;
@@ -433,8 +431,11 @@ int tpy_set_item(PyObject *self, PyObject *key, PyObject *value) {
     w.count = 0;
     w.picks = false;
     tp_scalar number;
+    if (key == Py_True) key = Py_None; /* by itself neither truth value is a mask: one dimension more, or nothing */
     bool ok = walk_key(&w, key);
-    if (ok && tpy_is_tensor(value))
+    if (ok && key == Py_False)
+        ok = true;
+    else if (ok && tpy_is_tensor(value))
         ok = w.picks ? write_indexed(&w, tpy_unwrap(value)) : write_view(w.view, tpy_unwrap(value));
     else if (ok) {
         int fits = assignable(value, &number);

@@ -31,7 +31,7 @@ static PyObject *named_types; /* name -> the named tuple of its results, made at
 static PyObject *functions;   /* PyTorch's name -> Function, for C callers and for modules that take over a name */
 static struct {
     PyObject *input, *self, *out, *axis, *dim, *keepdims, *keepdim, *dims, *requires_grad, *layout, *pin_memory, *x1,
-        *x2, *other, *names;
+        *x2, *other, *names, *x, *a, *condition;
 } word;
 
 /* ---- Reading the registry ---- */
@@ -155,7 +155,7 @@ static bool same_name(const tpy_argument *a, PyObject *key, int position, bool m
     if (key == word.keepdims) return a->name == word.keepdim;
     if (key == word.dim || key == word.dims) return a->name == word.dims || (key == word.dims && a->name == word.dim);
     if (key == word.x2) return a->name == word.other;
-    if (key == word.x1) return a->name == word.self;
+    if (key == word.x1 || key == word.x || key == word.a) return a->name == word.self; /* NumPy's words */
     return PyUnicode_Compare(a->name, key) == 0;
 }
 
@@ -184,6 +184,34 @@ static int fit_extra(const overload *o, PyObject *key, PyObject *value, extras *
         return PyBool_Check(value) || value == Py_None;
     }
     return 0;
+}
+
+/* A condition of bytes is one of truth values: where() takes it as comparisons once gave it. */
+static bool take_bytes_as_truth(tp_value *v, tpy_frame *f) {
+    static bool told; /* under the interpreter's lock */
+    bool tells = !told;
+    told = true;
+    if (tells &&
+        PyErr_WarnEx(PyExc_UserWarning,
+                     "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a "
+                     "future version of PyTorch. Use a boolean condition instead.",
+                     1) < 0)
+        return false;
+    tp_tensor *truth = tpy_own(tp_to(v->as.tensor, .dtype = TP_BOOL));
+    PyObject *kept = truth ? tpy_wrap(truth) : tpy_raise();
+    if (!kept || !tpy_frame_keep(f, kept)) return false;
+    v->as.tensor = truth;
+    return true;
+}
+
+static int fit_argument(const overload *o, int k, PyObject *given, tpy_frame *f) {
+    tp_value *v = &f->values[k];
+    if (given == Py_None && o->args[k].has_default && o->args[k].kind == TPY_INTS) return 1; /* x.amax(None) */
+    int fits = tpy_fit(&o->args[k], given, v, f);
+    if (fits > 0 && o->args[k].name == word.condition && o->nargs > 1 && v->kind == TP_K_TENSOR &&
+        tp_dtype_of(v->as.tensor) == TP_UINT8)
+        return take_bytes_as_truth(v, f) ? 1 : -1;
+    return fits;
 }
 
 static int fit_rest(PyObject *const *args, Py_ssize_t n, tp_value *v, tpy_frame *f) { /* x.view(2, 3) */
@@ -225,7 +253,7 @@ static int fit_overload(const tpy_operator *self, const overload *o, PyObject *c
             fits = fit_rest(args + i, n - i, &f->values[k], f);
             i = n - 1;
         } else {
-            fits = tpy_fit(a, args[i], &f->values[k], f);
+            fits = fit_argument(o, k, args[i], f);
         }
         if (fits <= 0) {
             *m = (misfit){a, args[i], NULL, (int)i + 1, MISFIT_TYPE};
@@ -251,7 +279,7 @@ static int fit_overload(const tpy_operator *self, const overload *o, PyObject *c
             return 0;
         }
         given |= 1u << k;
-        int fits = value == Py_None && o->args[k].has_default ? 1 : tpy_fit(&o->args[k], value, &f->values[k], f);
+        int fits = value == Py_None && o->args[k].has_default ? 1 : fit_argument(o, k, value, f);
         if (fits <= 0) {
             *m = (misfit){&o->args[k], value, NULL, 0, MISFIT_TYPE};
             return fits;
@@ -269,7 +297,7 @@ static int fit_overload(const tpy_operator *self, const overload *o, PyObject *c
 static const char *kind_text(const tpy_argument *a) {
     static const char *const texts[] = {"Tensor",
                                         "tuple of Tensors",
-                                        "Tensor or Number",
+                                        "Tensor", /* or a number */
                                         "Number",
                                         "int",
                                         "tuple of ints",
@@ -286,10 +314,11 @@ static const char *kind_text(const tpy_argument *a) {
     return texts[a->kind];
 }
 
-static PyObject *list_types(PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
+/* Of the arguments from the first on. */
+static PyObject *list_types(PyObject *const *args, Py_ssize_t first, Py_ssize_t n, PyObject *kwnames) {
     PyObject *list = PyList_New(0);
     Py_ssize_t nk = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-    for (Py_ssize_t i = 0; list && i < n + nk; i++) {
+    for (Py_ssize_t i = first; list && i < n + nk; i++) {
         const char *type = Py_TYPE(args[i])->tp_name, *dot = strrchr(type, '.');
         PyObject *text = i < n ? PyUnicode_FromString(dot ? dot + 1 : type)
                                : PyUnicode_FromFormat("%U=%s", PyTuple_GET_ITEM(kwnames, i - n), dot ? dot + 1 : type);
@@ -300,6 +329,24 @@ static PyObject *list_types(PyObject *const *args, Py_ssize_t n, PyObject *kwnam
     Py_XDECREF(comma);
     Py_XDECREF(list);
     return joined;
+}
+
+/* A method's own tensor has no position. */
+static int shown_position(const tpy_operator *self, const misfit *m) {
+    return m->position > 1 && self->method ? m->position - 1 : m->position;
+}
+
+/* A tuple or list given for tensors: which of its elements is none; false where that is not why it was refused. */
+static bool refuse_list_element(const misfit *m) {
+    if (m->argument->kind != TPY_TENSORS || !(PyTuple_Check(m->given) || PyList_Check(m->given))) return false;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(m->given); i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(m->given, i);
+        if (tpy_is_tensor(item)) continue;
+        PyErr_Format(PyExc_TypeError, "expected Tensor as element %zd in argument %d, but got %s", i,
+                     m->position ? m->position - 1 : 0, Py_TYPE(item)->tp_name);
+        return true;
+    }
+    return false;
 }
 
 /* A tuple or list given for ints: which of its elements is none, in PyTorch's two sentences; false where that is not
@@ -314,7 +361,7 @@ static bool refuse_element(const tpy_operator *self, const misfit *m) {
             PyErr_Format(
                 PyExc_TypeError,
                 "%U(): argument '%U' (position %d) must be tuple of ints, but found element of type %s at pos 0",
-                self->name, m->argument->name, m->position ? m->position : 1, Py_TYPE(item)->tp_name);
+                self->name, m->argument->name, m->position ? shown_position(self, m) : 1, Py_TYPE(item)->tp_name);
         else
             PyErr_Format(PyExc_TypeError,
                          "%U(): argument '%U' failed to unpack the object at pos %zd with error \"type must be tuple "
@@ -335,10 +382,10 @@ static PyObject *refuse(const tpy_operator *self, const misfit *m, PyObject *con
     if (self->count == 1) {
         switch (m->why) {
         case MISFIT_TYPE:
-            if (refuse_element(self, m)) return NULL;
+            if (refuse_element(self, m) || refuse_list_element(m)) return NULL;
             if (m->position)
                 return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' (position %d) must be %s, not %s", self->name,
-                                    shown_name(self, m), m->position, kind_text(m->argument),
+                                    shown_name(self, m), shown_position(self, m), kind_text(m->argument),
                                     Py_TYPE(m->given)->tp_name);
             return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' must be %s, not %s", self->name,
                                 shown_name(self, m), kind_text(m->argument), Py_TYPE(m->given)->tp_name);
@@ -351,12 +398,14 @@ static PyObject *refuse(const tpy_operator *self, const misfit *m, PyObject *con
         case MISFIT_TWICE:
             return PyErr_Format(PyExc_TypeError, "%U() got multiple values for argument '%U'", self->name,
                                 m->argument->name);
-        case MISFIT_COUNT:
-            return PyErr_Format(PyExc_TypeError, "%U() takes %d positional arguments but %zd were given", self->name,
-                                self->overloads[0].nargs, n);
+        case MISFIT_COUNT: {
+            int most = self->overloads[0].nargs - self->method;
+            return PyErr_Format(PyExc_TypeError, "%U() takes %d positional argument%s but %zd %s given", self->name,
+                                most, most == 1 ? "" : "s", n - self->method, n - self->method == 1 ? "was" : "were");
+        }
         }
     }
-    PyObject *types = list_types(args, n, kwnames),
+    PyObject *types = list_types(args, self->method && n > 0, n, kwnames),
              *text = types ? PyUnicode_FromFormat(
                                  "%U() received an invalid combination of arguments - got (%U), but expected one of:",
                                  self->name, types)
@@ -975,6 +1024,9 @@ int tpy_init_operators(PyObject *module) {
     WORD(x2);
     WORD(other);
     WORD(names);
+    WORD(x);
+    WORD(a);
+    WORD(condition);
 #undef WORD
     function_type = (PyTypeObject *)PyType_FromSpec(&function_spec);
     method_type = (PyTypeObject *)PyType_FromSpec(&method_spec);

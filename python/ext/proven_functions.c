@@ -17,6 +17,12 @@ static bool has(PyObject *set, PyObject *o) {
     return found > 0;
 }
 
+/* Do Taper's classes say that they are PyTorch's, as under `taper run`? The package does, too, then. */
+static bool presents_torch(void) {
+    PyObject *name = package ? PyDict_GetItemString(package, "__name__") : NULL;
+    return name && PyUnicode_Check(name) && !PyUnicode_CompareWithASCIIString(name, "torch");
+}
+
 bool tpy_is_own_name(PyObject *name) {
     if (!name || !PyUnicode_Check(name)) return false;
     const char *text = PyUnicode_AsUTF8(name);
@@ -24,7 +30,8 @@ bool tpy_is_own_name(PyObject *name) {
         PyErr_Clear();
         return false;
     }
-    return !strncmp(text, "taper", 5) && (!text[5] || text[5] == '.');
+    if (strncmp(text, "taper", 5) && strncmp(text, "torch", 5)) return false;
+    return (!text[5] || text[5] == '.') && (text[1] == 'a' || presents_torch());
 }
 
 bool tpy_is_own(PyObject *globals) {

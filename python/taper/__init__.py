@@ -140,6 +140,9 @@ def __getattr__(name):
         return value
     if name == "torch":
         return import_module("taper")
+    if name == "__all__":
+        package = import_module("taper")
+        return import_module("taper._hook").names_of(package, "torch")
     if name in ("has_cuda", "has_xpu"):
         return _C._gpu_count(name[4:]) > 0
     if name.startswith("_foreach_"):

@@ -274,7 +274,8 @@ class _WeakTensorRef:
         return self._tensor() is None
 
 
-# Functions that PyTorch keeps in torch._C._nn, though programs find them in nn.functional.
+# Functions that PyTorch keeps in torch._C._nn, though programs find them in nn.functional. The others there have the
+# signatures of aten.
 OF_NN = frozenset(
     """
     adaptive_avg_pool2d adaptive_avg_pool3d avg_pool2d avg_pool3d gelu linear log_sigmoid one_hot
@@ -283,10 +284,28 @@ OF_NN = frozenset(
 )
 
 
+OF_NN_AND_ATEN = frozenset(
+    """
+    adaptive_max_pool2d adaptive_max_pool3d binary_cross_entropy col2im cross_entropy_loss elu fractional_max_pool2d
+    fractional_max_pool3d gelu_ glu hardsigmoid hardsigmoid_ hardswish hardswish_ hardtanh huber_loss im2col l1_loss
+    leaky_relu max_pool2d_with_indices max_pool3d_with_indices max_unpool2d max_unpool3d mish_ mse_loss
+    multi_margin_loss multilabel_margin_loss nll_loss nll_loss2d nll_loss_nd pad_sequence reflection_pad1d
+    reflection_pad2d reflection_pad3d relu6 relu6_ replication_pad1d replication_pad2d replication_pad3d silu_
+    smooth_l1_loss soft_margin_loss upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d
+    upsample_nearest2d upsample_nearest3d upsample_trilinear3d _upsample_bicubic2d_aa _upsample_bilinear2d_aa
+    _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d flatten_dense_tensors
+    unflatten_dense_tensors""".split()
+)
+
+
 def _function_of_nn(name):
     from taper.nn import functional
 
     found = getattr(functional, "logsigmoid" if name == "log_sigmoid" else name, None) if name in OF_NN else None
+    if name in OF_NN_AND_ATEN:
+        from taper import ops
+
+        found = getattr(ops.aten, name, None)
     if found is None:
         raise AttributeError(f"module 'torch._C._nn' has no attribute '{name}'")
     return found
@@ -306,6 +325,13 @@ def _name_of_c10d(name):
     return found
 
 
+def _get_cpu_capability():
+    from taper.cpu import get_capabilities
+
+    return dict(get_capabilities())
+
+
+_cpu = _module("_cpu", _get_cpu_capability)
 _nn = _module("_nn", _parse_to)
 _nn.__getattr__ = _function_of_nn  # nn.functional is not loaded before somebody asks
 _autograd = _module("_autograd", _get_current_graph_task_keep_graph, _saved_tensors_hooks_is_enabled)
@@ -377,6 +403,14 @@ def find(name):
         from taper.overrides import _modes
 
         return (lambda: len(_modes.stack)) if name.startswith("_len") else lambda i: _modes.stack[i]
+    if name == "Tag":
+        from taper._ops import Tag
+
+        return Tag
+    if name == "_VariableFunctions":
+        from taper import _VF
+
+        return _VF
     if name == "_has_xpu":
         return _C._gpu_count("xpu") > 0
     if name in ("Graph", "Node", "Value"):

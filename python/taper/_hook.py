@@ -9,7 +9,7 @@ nor anything else that takes time: a child process that never says `import torch
 
 import os
 import sys
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 # in the environment of a process that runs under the hook and of its children: the interpreter it is for
 VARIABLE = "TAPER_RUN"
@@ -228,6 +228,26 @@ def _missing(module, name, depth=2):
     raise NotCovered(full)
 
 
+# Modules that have `__all__` in PyTorch: known() lists what is in it.
+_WITH_ALL = frozenset(
+    """
+    torch torch.special torch.nn.init torch.nn.parallel torch.random torch.serialization torch.nn.utils.rnn
+    torch.nn.parameter torch.hub torch.library torch.overrides torch.nested torch.nn.utils.parametrize
+    torch.nn.utils.parametrizations torch.storage torch.functional torch.autograd.function torch.cpu torch.cuda
+    torch.xpu torch.signal.windows torch.utils.hooks""".split()
+)
+
+
+def names_of(module, name):
+    """What `from module import *` takes: PyTorch's names that are there, without modules."""
+    held = vars(module)
+    return [
+        each
+        for each in sorted(known()[name].intersection(dir(module)))
+        if not (isinstance(held[each], ModuleType) if each in held else _is_module(f"{name}.{each}"))
+    ]
+
+
 def _answer_for_missing(module, name):
     """Lets one of Taper's own modules say clearly what it lacks."""
     before = module.__dict__.get("__getattr__")
@@ -240,6 +260,8 @@ def _answer_for_missing(module, name):
                 return before(attribute)
             except AttributeError:
                 pass
+        if attribute == "__all__" and (name in _WITH_ALL or name.startswith("torch.nn.modules.") and name in known()):
+            return names_of(module, name)
         if attribute.startswith("_"):
             raise AttributeError(f"module '{name}' has no attribute '{attribute}'")
         return _missing(name, attribute)
@@ -254,6 +276,33 @@ def _torch_name(ours):
     return rest if rest.split(".")[0] in PACKAGES else "torch." + rest
 
 
+def _present(ours, module):
+    """What stands in one of Taper's modules says that it is of PyTorch's module, as printed classes show and as tracers
+    ask (`type(m).__module__.startswith("torch.nn")`). What has a private file of its own belongs to the first module
+    that shows it."""
+    alias, classes = "torch" if ours == "taper" else _torch_name(ours), False
+    for name, value in list(vars(module).items()):
+        home = getattr(value, "__module__", None) if isinstance(value, (type, FunctionType)) else None
+        if not isinstance(home, str) or not home.startswith("taper."):
+            continue
+        hidden = any(_private(part) for part in home.split(".")) and not _private(name) and name == value.__name__
+        made = sys.modules.get(home)
+        if home == ours or hidden:
+            shown = alias
+            classes |= isinstance(value, type)
+        elif made is not None and made.__spec__ is None:  # a module that the package made, without a file
+            shown = _torch_name(home)
+            sys.modules.setdefault(shown, made)
+        else:
+            continue
+        try:
+            value.__module__ = shown
+        except TypeError:  # of C
+            pass
+    if classes and ours != "taper":
+        sys.modules.setdefault(alias, module)  # where inspect looks for a class; `python -m` wants to import by itself
+
+
 def _telling(ours, path):
     """The spec of one of Taper's modules that the package imports by itself: scripts reach it as an attribute, and are
     told what it lacks, too."""
@@ -266,6 +315,7 @@ def _telling(ours, path):
 
     def exec_module(module):
         run(module)
+        _present(ours, module)
         _answer_for_missing(module, _torch_name(ours))
 
     spec.loader.exec_module = exec_module
@@ -337,6 +387,8 @@ class Finder:
                 module.__path__ = []
         from importlib.machinery import ModuleSpec
 
+        if sys.modules.get(name) is module:  # by _present; the import system would run it again by its own spec
+            del sys.modules[name]
         return ModuleSpec(
             name, Loader(module, name), origin=getattr(module, "__file__", None), is_package=hasattr(module, "__path__")
         )
@@ -368,14 +420,19 @@ def install(shims=False):
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, Finder(shims))
-    for name, module in list(sys.modules.items()):
-        if name.startswith("taper.") and module is not None and not any(_private(part) for part in name.split(".")):
-            _answer_for_missing(module, _torch_name(name))
-    if shims:
-        return
-    for name in [name for name in sys.modules if taper_name(name)]:  # nothing that was there before may answer
-        del sys.modules[name]
-    os.environ.update(for_children())
+    if not shims:
+        for name in [name for name in sys.modules if taper_name(name)]:  # nothing that was there before may answer
+            del sys.modules[name]
+        os.environ.update(for_children())
+    loaded = {
+        name: module
+        for name, module in sys.modules.items()
+        if name.partition(".")[0] == "taper" and module is not None and not any(map(_private, name.split(".")))
+    }
+    for name in sorted(loaded, reverse=True):  # a file before its package, which shows what the file has
+        _present(name, loaded[name])
+        if name != "taper":
+            _answer_for_missing(loaded[name], _torch_name(name))
 
 
 def stand_in(name):

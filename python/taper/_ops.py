@@ -53,14 +53,23 @@ def _overloads(name):
     return _listed.get(name)
 
 
-def _not_covered(name):
+# What process groups do in PyTorch, below torch.distributed.
+_C10D = frozenset(
+    """
+    _allgather_base_ _reduce_scatter_base_ allgather_ allgather_coalesced_ allgather_into_tensor_coalesced_ allreduce_
+    allreduce_coalesced_ alltoall_ alltoall_base_ barrier broadcast_ gather_ gather_into_tensor_ monitored_barrier_
+    recv_ recv_any_source_ reduce_ reduce_scatter_ reduce_scatter_tensor_coalesced_ scatter_ send""".split()
+)
+
+
+def _not_covered(name, namespace="aten"):
     """An operator that can be named, as packages do that say what theirs does for each of aten's; calling it tells that
     it is not here."""
 
     def function(*args, **kwargs):
         from taper._hook import NotCovered
 
-        raise NotCovered(f"torch.ops.aten.{name}")
+        raise NotCovered(f"torch.ops.{namespace}.{name}")
 
     return function
 
@@ -304,6 +313,12 @@ class _OpNamespace:
         """The function behind an operator that nobody registered, or None."""
         if self.name == "profiler":
             return _PROFILER.get(op)
+        if self.name == "c10d" and op in _C10D:
+            return _not_covered(op, "c10d")
+        if self.name in ("_c10d_functional", "c10d_functional"):
+            from taper.distributed import _collective_operators  # noqa: F401  (registers them)
+
+            return registered.get((self.name, op))
         found = _aten(op) if self.name in ("aten", "prims") else None
         return _not_covered(op) if found is None and self.name == "aten" and _overloads(op) else found
 

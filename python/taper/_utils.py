@@ -74,6 +74,14 @@ def _set_state(obj, state):
     return obj
 
 
+def _set_obj_state(obj, state):
+    """Gives an object what _get_obj_state gave of another."""
+    for part in state if isinstance(state, tuple) else (state,):
+        for name, value in (part or {}).items():
+            setattr(obj, name, value)
+    return obj
+
+
 def _get_obj_state(obj):
     """An object's attributes: its __dict__, or (__dict__, slots) where its class has slots."""
     getstate = getattr(type(obj), "__getstate__", None)

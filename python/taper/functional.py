@@ -1,5 +1,6 @@
 """torch.functional: the functions of torch that PyTorch writes in Python."""
 
+from taper import cdist  # noqa: F401
 from taper._toplevel import (  # noqa: F401
     atleast_1d,
     atleast_2d,
@@ -14,8 +15,10 @@ from taper._toplevel import (  # noqa: F401
     lu,
     meshgrid,
     norm,
+    pca_lowrank,
     split,
     stft,
+    svd_lowrank,
     tensordot,
     unique,
     unique_consecutive,

@@ -1,5 +1,7 @@
 """torch.linalg: the linear algebra of the table."""
 
+from functools import wraps
+
 from taper import _C
 from taper._C import Tensor
 from taper._C import _functions as _op
@@ -8,6 +10,20 @@ globals().update(_C._namespace("linalg"))
 LinAlgError = _C._LinAlgError
 
 
+def _numpy_words(function):
+    """The function, which also knows its arguments by the names that operators know them by."""
+    words = {"input": "A", "x": "A", "a": "A", "axis": "dim", "keepdims": "keepdim"}
+
+    @wraps(function)
+    def called(*args, **options):
+        if not options.keys().isdisjoint(words):
+            options = {words.get(word, word): value for word, value in options.items()}
+        return function(*args, **options)
+
+    return called
+
+
+@_numpy_words
 def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
     """A vector's or matrix's norm, by the number of dims."""
     extra = {} if out is None else {"out": out}
@@ -33,6 +49,7 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
 _matrix_rank = matrix_rank  # noqa: F821  (the operator's)
 
 
+@_numpy_words
 def matrix_rank(A, *args, tol=None, **options):
     """How many singular values are larger than a tolerance; `tol` is the old word for atol, and comes before
     hermitian."""

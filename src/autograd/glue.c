@@ -72,6 +72,17 @@ tpi_factor_fault tpi_judge_factor(tp_operand a, tp_operand b, tp_scalar factor) 
     }
 }
 
+bool tpi_check_operands_fit(tp_operand a, tp_operand b) {
+    if (!a.tensor == !b.tensor) return true;
+    const tp_tensor *t = a.tensor ? a.tensor : b.tensor;
+    tp_scalar number = a.tensor ? b.scalar : a.scalar;
+    if (!tp_dtype_is_integral((tp_dtype)t->dtype)) return true;
+    tpi_promotion p = {0};
+    tpi_promote_tensor(&p, (tp_dtype)t->dtype, t->ndim);
+    tpi_promote_scalar(&p, number);
+    return tpi_promoted(&p) != (tp_dtype)t->dtype || tpi_check_fits(number, t);
+}
+
 bool tpi_can_divide(tp_operand dividend, tp_operand divisor) {
     if (!is_whole(dividend) || !is_whole(divisor) || (dividend.tensor && dividend.tensor->numel == 0)) return true;
     if (!divisor.tensor) return divisor.scalar.kind == TP_SCALAR_NONE || divisor.scalar.as.i != 0;

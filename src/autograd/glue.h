@@ -8,6 +8,7 @@
 #include "dispatch/call.h"
 #include "device/launch.h"
 #include "dispatch/fallback.h"
+#include "tensor/fits.h"
 #include "tensor/sizes.h"
 #include <string.h>
 
@@ -65,6 +66,8 @@ bool tpi_copy_options(void *all, size_t size, const void *given, int64_t given_s
 /* False only where both are integers (or bools) and the divisor has a zero in it that an element would be divided by.
  */
 bool tpi_can_divide(tp_operand dividend, tp_operand divisor);
+/* A number beside a tensor that settles the dtype must fit into it where those are integers; others become infinite. */
+bool tpi_check_operands_fit(tp_operand a, tp_operand b);
 /* How many of the two are bools, as tensors or numbers. */
 int tpi_count_bools(tp_operand a, tp_operand b);
 /* What is wrong with a factor of one of two summands: it changes no dtype, so its kind must not be above theirs. */

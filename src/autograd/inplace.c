@@ -49,15 +49,24 @@ bool tpi_check_tracked_write(const tp_tensor *t) {
     return !(t->flags & TPI_MULTI_VIEW) || refuse_multi_view(t);
 }
 
+static bool refuse_view_of_leaf(void) {
+    return tpi_refuse(TP_ERR_RUNTIME,
+                      "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+}
+
+/* Also where only the view was made to require grad: what it was before the write would have no way to its gradient. */
+static bool is_tracked_view_of_leaf(const tp_tensor *t) {
+    const tpi_autograd *of_base = tpi_autograd_of(t->base);
+    return tpi_tracks(t) && !(of_base && of_base->grad_fn);
+}
+
 /* With the grad mode on: is t something whose history a write could go into? */
 bool tpi_check_recorded_write(tp_tensor *t) {
     tp_tensor *base = t->base;
     if (base && (t->flags & TPI_CUSTOM_VIEW) && t->requires_grad) return refuse_custom_view(t, "is being");
     if (base && (t->flags & TPI_NO_GRAD_VIEW) && base->requires_grad) return refuse_no_grad_view();
     if (base && (t->flags & TPI_MULTI_VIEW) && tpi_tracks(t)) return refuse_multi_view(t);
-    if (base && tpi_is_tracked_leaf(base))
-        return tpi_refuse(TP_ERR_RUNTIME,
-                          "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    if (base && is_tracked_view_of_leaf(t)) return refuse_view_of_leaf();
     if (tpi_is_tracked_leaf(t))
         return tpi_refuse(TP_ERR_RUNTIME, "a leaf Variable that requires grad is being used in an in-place operation.");
     return true;
@@ -332,9 +341,6 @@ bool tpi_attach_inplace(tpi_node *node, int output, tp_tensor *t, int self_edge)
     if (!tpi_check_recorded_write(t)) return false;
     if (!t->base) return tpi_node_attach(node, output, t);
     if (!tpi_check_tracked_write(t)) return false;
-    if (tpi_is_tracked_leaf(t->base))
-        return tpi_refuse(TP_ERR_RUNTIME,
-                          "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     tpi_autograd *of_base = tpi_autograd_make(t->base), *ag = tpi_autograd_make(t);
     if (!of_base || !ag || !dtype_fits_base(t) || !tpi_meta_set(&node->metas[output], t)) return false;
     tpi_node *slices = slices_node(node, output, t, self_edge);

@@ -888,6 +888,18 @@ def test_refusals_in_pytorchs_words():
         made * torch.ones(2, requires_grad=True)
 
 
+@pytest.mark.parametrize("write", [lambda x: x.add_(1), lambda x: x[0].mul_(2), lambda x: x.fill_(3)])
+def test_a_view_that_was_made_a_leaf_is_not_written(write):
+    x = torch.tensor([1.0, 2, 3, 4]).view(2, 2).requires_grad_()
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+        write(x)
+    assert x.is_leaf
+    with torch.no_grad():
+        x[0] = 5
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [[10, 10], [6, 8]]
+
+
 def test_a_decorated_class_is_built_without_a_tape():
     with pytest.warns(FutureWarning, match="Decorating classes is deprecated"):
 

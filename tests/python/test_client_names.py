@@ -429,3 +429,52 @@ def test_boxes_shared_in_other_formats():
     inter, union = boxes._box_inter_union(first, second, "xywh")
     assert (inter.item(), union.item()) == (1, 7)
     assert boxes.box_iou(first, second, "xywh").equal(inter / union)
+
+
+def test_functions_of_the_extensions_nn():
+    x = torch.tensor([[-1.0, 2.0]])
+    nn = torch._C._nn
+    assert nn.elu(x, 1.0, 1.0, 1.0).tolist() == torch.nn.functional.elu(x).tolist()
+    assert nn.cross_entropy_loss(x, torch.tensor([1]), None, 1, -100, 0.0) == torch.nn.functional.cross_entropy(
+        x, torch.tensor([1])
+    )
+    assert not hasattr(nn, "nothing_of_the_kind")
+
+
+def test_constants_are_nodes_without_leaves():
+    class Choice:
+        def __init__(self, word):
+            self.word = word
+
+        def __eq__(self, other):
+            return isinstance(other, Choice) and self.word == other.word
+
+        def __hash__(self):
+            return hash(self.word)
+
+    pytree.register_constant(Choice)
+    leaves, spec = pytree.tree_flatten([Choice("a"), 1])
+    assert leaves == [1] and spec == pytree.tree_structure([Choice("a"), 2]) != pytree.tree_structure([Choice("b"), 2])
+    assert pytree.tree_unflatten([3], spec) == [Choice("a"), 3]
+    assert pytree.is_constant_class(Choice) and not pytree.is_constant_class(int)
+    with pytest.raises(TypeError, match="non-default `__eq__`"):
+        pytree.register_constant(type("Plain", (), {}))
+
+
+def test_names_that_torchao_reads():
+    from taper._dynamo import utils
+    from taper._inductor import decomposition
+    from taper._utils import _get_obj_state, _set_obj_state
+
+    assert torch._C.Tag is torch.Tag and decomposition.register_decomposition
+    assert torch.cpu.get_capabilities()["num_logical_cores"] == torch._C._cpu._get_cpu_capability()["num_logical_cores"]
+    assert torch.cpu._is_avx512_supported() == torch.cpu.get_capabilities()["avx512_f"]
+    assert utils.is_compile_supported("cpu") and not utils.is_compile_supported("nothing")
+    one, other = torch.ones(1), torch.ones(1)
+    one.word = "a"
+    assert _set_obj_state(other, _get_obj_state(one)).word == "a"
+    assert torch.ops.c10d.scatter_.default != torch.ops.c10d.broadcast_.default
+    with pytest.raises(NotImplementedError, match="torch.ops.c10d.scatter_"):
+        torch.ops.c10d.scatter_()
+    assert torch.ops._c10d_functional.wait_tensor(torch.ones(1)) == 1
+    assert str(torch.ops.c10d_functional.all_reduce.default) == "c10d_functional.all_reduce.default"

@@ -861,3 +861,18 @@ def test_common_mistakes_are_told_in_pytorchs_words(call, kind, words):
         eval(call, names)
     assert type(raised.value) is kind
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: _I.mv(2), r"mv\(\): argument 'vec' \(position 1\) must be Tensor, not int"),
+        (lambda: torch.mv(_I, 2), r"mv\(\): argument 'vec' \(position 2\) must be Tensor, not int"),
+        (lambda: _I.add("a"), r"add\(\): argument 'other' \(position 1\) must be Tensor, not str"),
+        (lambda: _I.view("a", "b"), r"view\(\) received an invalid combination of arguments - got \(str, str\)"),
+        (lambda: torch.cat([_I, 3]), "expected Tensor as element 1 in argument 0, but got int"),
+    ],
+)
+def test_a_methods_own_tensor_is_not_counted(call, words):
+    with pytest.raises(TypeError, match=words):
+        call()

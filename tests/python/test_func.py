@@ -423,3 +423,12 @@ def test_a_refused_draw_leaves_the_generator_as_it_was(draw):
     with pytest.raises(RuntimeError, match="randomness error mode"):
         torch.vmap(draw)(torch.ones(3, 1))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_vmap_of_a_gradient_through_one_graph():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = x**3
+    rows = torch.func.vmap(lambda g: torch.autograd.grad(y, x, g)[0])(torch.eye(2))
+    assert rows.tolist() == [[3, 0], [0, 12]]
+    with pytest.raises(RuntimeError, match="a second time"):  # the last slice let the graph go
+        torch.autograd.grad(y, x, torch.ones(2))

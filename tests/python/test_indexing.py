@@ -234,6 +234,29 @@ def test_values_that_cannot_be_assigned(value, error):
     assert t.tolist() == [[0] * 3] * 2
 
 
+@pytest.mark.parametrize("key", [0, slice(None), [0, 2], torch.tensor([True, False, True]), True, (True,)])
+@pytest.mark.parametrize("dtype, value", [(torch.uint8, 300), (torch.int8, -129), (torch.int16, 1e10)])
+def test_numbers_that_the_dtype_does_not_hold(key, dtype, value):
+    t = torch.zeros(3, dtype=dtype)
+    with pytest.raises(RuntimeError, match=f"cannot be converted to type {str(dtype)[6:]}_t without overflow"):
+        t[key] = value
+    assert t.tolist() == [0] * 3
+
+
+def test_a_mask_takes_one_number_of_another_dtype():
+    t = torch.zeros(3)
+    t[torch.tensor([True, False, True])] = torch.tensor([300])
+    assert t.tolist() == [300, 0, 300]
+
+
+def test_truth_values_as_keys_of_writes():
+    t = torch.zeros(3, 2)
+    t[False] = torch.ones(7)  # nothing is written, so nothing is looked at
+    assert t._version == 0
+    t[True] = torch.tensor(2, dtype=torch.int32)  # as t[None]
+    assert t.tolist() == [[2] * 2] * 3
+
+
 def test_index_tensors_want_the_same_dtype():
     t = torch.zeros(3)
     with pytest.raises(RuntimeError, match="got Float for the destination and Double for the source"):
@@ -247,3 +270,12 @@ def test_warnings():
         assert x[torch.tensor([1, 0], dtype=torch.uint8)].shape == (1, 3, 4)
     with pytest.warns(UserWarning, match="non-tuple sequence"):
         assert x[[[0, 1], [1, 0]]].shape == (2, 4)
+
+
+def test_where_and_masked_fill_take_numbers_that_fit():
+    small, mask = torch.zeros(2, dtype=torch.uint8), torch.tensor([True, False])
+    for call in (lambda: torch.where(mask, small, 300), lambda: small.masked_fill(mask, 300)):
+        with pytest.raises(RuntimeError, match="cannot be converted to type uint8_t without overflow"):
+            call()
+    assert torch.where(mask, 1.5, small).tolist() == [1.5, 0]
+    assert torch.where(mask, small.half(), -1e9).tolist() == [0, -float("inf")]

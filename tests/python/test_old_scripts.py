@@ -95,3 +95,61 @@ def test_a_list_of_arrays_is_said_to_be_slow_once():
     program = "import numpy, taper; [taper.tensor([numpy.ones(2)] * 3) for _ in range(2)]"
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr
     assert told.count("list of numpy.ndarrays is extremely slow") == 1
+
+
+def test_modules_that_old_packages_import():
+    from taper import _VF
+    from taper._lowrank import svd_lowrank
+    from taper.nn import _reduction
+    from taper.nn.parallel import comm
+    from taper.nn.parallel._functions import Broadcast, Gather, ReduceAddCoalesced, Scatter
+    from taper.onnx import operators
+
+    assert [_reduction.get_enum(word) for word in ("none", "mean", "sum")] == [0, 1, 2]
+    with pytest.raises(ValueError, match="x is not a valid value for reduction"):
+        _reduction.get_enum("x")
+    assert _reduction.legacy_get_string(False, None, False) == "sum"
+    lstm, steps = torch.nn.LSTM(3, 4), torch.randn(2, 1, 3)
+    states = torch.zeros(1, 1, 4), torch.zeros(1, 1, 4)
+    ours = _VF.lstm(steps, states, lstm._flat_weights, True, 1, 0.0, False, False, False)
+    assert torch.equal(ours[0], lstm(steps)[0])
+    assert [part.tolist() for part in _VF.split(torch.arange(4), 2)] == [[0, 1], [2, 3]]
+    with pytest.raises(AttributeError):
+        _VF.nothing_of_the_kind
+    assert svd_lowrank is torch.svd_lowrank and comm.broadcast is torch.cuda.comm.broadcast
+    with pytest.raises(AssertionError, match="Broadcast function not implemented for CPU tensors"):
+        Broadcast.apply([0], x)
+    assert all(issubclass(each, torch.autograd.Function) for each in (Gather, ReduceAddCoalesced, Scatter))
+    assert operators.reshape_from_tensor_shape(y, operators.shape_as_tensor(torch.ones(4))).shape == (4,)
+
+
+def test_a_condition_of_bytes():
+    bytes_ = torch.tensor([1, 0], dtype=torch.uint8)
+    with pytest.warns(UserWarning, match="where received a uint8 condition tensor"):
+        assert torch.where(bytes_, v, 5.0).tolist() == [1, 5]
+    assert v.where(bytes_, v + 1).tolist() == [1, 2]
+    with pytest.raises(RuntimeError, match="bool"):
+        torch.where(bytes_.int(), v, v)
+
+
+def test_numpys_words_for_arguments():
+    assert torch.linalg.norm(x=y, ord=2, axis=0, keepdims=True).shape == (1, 2)
+    assert torch.linalg.matrix_rank(input=torch.eye(3)) == 3
+    assert torch.abs(x=-v).tolist() == torch.abs(a=-v).tolist() == [1, 1]
+    assert y.amax(None) == 3
+
+
+def test_floats_may_be_truth_values():
+    assert torch.nn.functional.pad(v > 0, (0, 1), value=True).tolist() == [True] * 3
+    assert torch.quantile(torch.arange(4.0), True) == 3
+
+
+def test_products_by_their_sparse_names_take_dense_matrices():
+    assert torch.spmm(x, y).tolist() == torch.dsmm(x, y).tolist() == [[6, 6], [6, 6]]
+
+
+def test_cosine_similarity_of_two_dtypes():
+    whole = torch.tensor([[1, 0], [1, 1]])
+    assert torch.nn.functional.cosine_similarity(y, whole).tolist() == pytest.approx([0.5**0.5, 1])
+    with pytest.raises(NotImplementedError):
+        torch.nn.functional.cosine_similarity(whole, whole)

@@ -47,6 +47,10 @@ def test_a_function_hides_the_module_that_it_comes_from():
     run_file("hidden_modules.py")
 
 
+def test_classes_are_shown_as_pytorchs():
+    assert run_file("class_names.py") == "fine\n"
+
+
 def test_names_are_the_same_modules():
     assert run_file("same_modules.py") == "2.0\n"
 

@@ -198,7 +198,7 @@ def test_pickles_name_torch(installed):
         import pickle
         print(pickle.loads(b"ctorch.nn.modules.linear\nLinear\n."), pickle.loads(b"ctorch\nfloat32\n."))
     """)
-        == "<class 'taper.nn.modules.linear.Linear'> torch.float32\n"
+        == "<class 'torch.nn.modules.linear.Linear'> torch.float32\n"
     )
 
 

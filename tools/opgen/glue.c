@@ -355,6 +355,10 @@ static void write_checks(text *t, const op *o, const char *failure, bool inplace
         tvalue v = tensor_expr(&s, o->checks[i].condition);
         if (v.kind != V_BOOL || s.nlists)
             fail(o->checks[i].condition->at, "%s: a check asks for a plain truth value", o->name);
+        if (!o->checks[i].message) {
+            put(t, "        if (!%s) return %s;\n    }\n", v.c, failure);
+            continue;
+        }
         text values = {0};
         char *words = message_words(o, &o->checks[i], inplace, &values);
         put(t, "        if (!%s) return tpi_fail(%s, %s%s), %s;\n    }\n", v.c, o->checks[i].code, c_string(words),

@@ -257,6 +257,10 @@ static void parse_check(op *o, const char *s, location at) {
     int n;
     const char *rest;
     expr **conditions = parse_args(s, at, &n, &rest);
+    if (n == 1 && !*rest) {
+        o->checks[o->nchecks++] = (check){conditions[0], NULL, NULL};
+        return;
+    }
     if (n != 1 || *rest != ':' || !*spaces(rest + 1)) fail(at, "expected 'check CONDITION : words of the message'");
     rest = spaces(rest + 1);
     static const char *const codes[][2] = {{"TypeError: ", "TP_ERR_TYPE"},

@@ -106,6 +106,8 @@ def _stack(rows, spec, func, out_dims, size):
 
 
 def _run_slices(func, leaves, dims, spec, size, randomness, kwargs):
+    from taper.autograd import _run
+
     rows, out_spec = [], None
     if randomness == "same":
         from taper import get_rng_state, set_rng_state
@@ -115,7 +117,11 @@ def _run_slices(func, leaves, dims, spec, size, randomness, kwargs):
         if randomness == "same":
             set_rng_state(state)
         slices = [leaf if dim is None else leaf[(slice(None),) * dim + (i,)] for leaf, dim in zip(leaves, dims)]
-        row, row_spec = tree_flatten(func(*tree_unflatten(slices, spec), **kwargs))
+        before, _run.slices_follow = _run.slices_follow, _run.slices_follow or i + 1 < size
+        try:
+            row, row_spec = tree_flatten(func(*tree_unflatten(slices, spec), **kwargs))
+        finally:
+            _run.slices_follow = before
         if out_spec is not None and row_spec != out_spec:
             raise ValueError(
                 f"vmap({_get_name(func)}, ...): results of different structure for different slices: {out_spec} and "

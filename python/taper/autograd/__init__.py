@@ -134,6 +134,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
 
 class _Run(_local):
     for_inputs_alone = False  # does the backward that runs leave everybody's .grad alone?
+    slices_follow = False  # will vmap run the function again, for another slice, and go through the same graph?
 
 
 _run = _Run()
@@ -181,7 +182,7 @@ def grad(
             FutureWarning,
             stacklevel=2,
         )
-    retain = create_graph if retain_graph is None else retain_graph
+    retain = (create_graph if retain_graph is None else retain_graph) or _run.slices_follow
     _no_batches((*_tuple(outputs), *_tuple(inputs), *(_tuple(grad_outputs) if grad_outputs is not None else ())))
     if is_grads_batched:
         return _batched(

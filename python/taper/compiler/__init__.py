@@ -15,7 +15,6 @@ __all__ = [
     "set_stance",
     "set_enable_guard_collectives",
     "cudagraph_mark_step_begin",
-    "load_compiled_function",
     "wrap_numpy",
     "is_compiling",
     "is_dynamo_compiling",

@@ -92,28 +92,62 @@ def set_device(device):
     """Does nothing: there is one CPU."""
 
 
-_FEATURES = {
-    "avx2": "avx2",
-    "avx512": "avx512f",
-    "avx512_bf16": "avx512_bf16",
-    "avx512_vnni": "avx512_vnni",
-    "vnni": "avx512_vnni",
-    "amx_tile": "amx_tile",
-    "amx_fp16": "amx_fp16",
-}  # as PyTorch and as Linux call what a processor has
+# What a processor may have, in PyTorch's words, and Linux's words where they are others.
+_FEATURES = dict.fromkeys(
+    """
+    aes amx_bf16 amx_fp16 amx_int8 amx_tile avx avx2 avx512_bf16 avx512_bitalg avx512_fp16 avx512_vbmi2 avx512_vnni
+    avx512_vp2intersect avx512_vpopcntdq avx_vnni bmi2 clflush clflushopt clwb f16c fma4 popcnt sse sse2 sse4_1 sse4_2
+    sse4a ssse3""".split()
+) | {
+    "avx512_f": "avx512f",
+    "avx512_bw": "avx512bw",
+    "avx512_cd": "avx512cd",
+    "avx512_dq": "avx512dq",
+    "avx512_ifma": "avx512ifma",
+    "avx512_vbmi": "avx512vbmi",
+    "avx512_vl": "avx512vl",
+    "bmi": "bmi1",
+    "fma3": "fma",
+    "lzcnt": "abm",
+    "sha": "sha_ni",
+    "sse3": "pni",
+}
+_SHORT = {"avx512": "avx512_f", "vnni": "avx512_vnni"}
 
 
-def _has(flag):
+def _described():
+    """What Linux says of the first processor."""
     try:
         with open("/proc/cpuinfo") as file:
-            return any(line.startswith("flags") and flag in line.split() for line in file)
+            lines = (line.partition(":") for line in file.read().partition("\n\n")[0].splitlines())
+            return {key.strip(): value.strip() for key, _, value in lines}
     except OSError:
-        return False
+        return {}
+
+
+def get_capabilities():
+    """What the processor is and has: a dict that cannot be written."""
+    import os
+    import platform
+    from types import MappingProxyType
+
+    described = _described()
+    flags = described.get("flags", "").split()
+    return MappingProxyType(
+        {
+            "architecture": platform.machine(),
+            "cpu_name": described.get("model name", ""),
+            "num_logical_cores": os.cpu_count(),
+            **{feature: (flag or feature) in flags for feature, flag in _FEATURES.items()},
+        }
+    )
 
 
 def __getattr__(name):
-    if name.startswith("_is_") and name[4:].removesuffix("_supported") in _FEATURES:
-        return lambda: _has(_FEATURES[name[4:].removesuffix("_supported")])
+    feature = name[4:].removesuffix("_supported")
+    feature = _SHORT.get(feature, feature)
+    if name.startswith("_is_") and feature in _FEATURES:
+        return lambda: get_capabilities()[feature]
     if name == "amp":
         from importlib import import_module
 

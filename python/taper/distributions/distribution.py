@@ -165,7 +165,11 @@ class Distribution:
 
     def _own_class(self):
         """The class of Taper's that this is, or is derived from."""
-        return next(kind for kind in type(self).__mro__ if kind.__module__.startswith("taper.distributions."))
+        return next(
+            kind
+            for kind in type(self).__mro__
+            if kind.__module__.startswith(("taper.distributions.", "torch.distributions."))
+        )
 
     def __repr__(self):
         own = {name: self.__dict__[name] for name in self.arg_constraints if name in self.__dict__}

@@ -3,6 +3,7 @@ wider than the operator's."""
 
 from taper import _C
 from taper._C import _functions as _op
+from taper.nn._reduction import legacy_get_string
 
 globals().update(_C._namespace("nn.functional"))
 
@@ -184,7 +185,7 @@ def _reduction(size_average, reduce, reduction):
         if reduction not in ("mean", "sum", "none", "batchmean"):
             raise ValueError(f"{reduction} is not a valid value for reduction")
         return reduction
-    meant = "none" if reduce is False else "sum" if size_average is False else "mean"
+    meant = legacy_get_string(size_average, reduce, False)
     _warn(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.", 3)
     return meant
 
@@ -400,6 +401,8 @@ max_pool3d, max_pool3d_with_indices = _max_pool(3)
 
 def _sizes(value, dims, input):
     """One number for all dims; None keeps the input's size."""
+    if hasattr(value, "__index__"):  # also NumPy's integers and tensors of one
+        value = int(value)
     if dims > 1 and not isinstance(value, int) and value is not None and input.dim() <= len(value):
         raise ValueError(f"Input dimension should be at least {len(value) + 1}")
     if dims > 1 and input.dim() not in (dims + 1, dims + 2):

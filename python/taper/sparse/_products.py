@@ -2,6 +2,7 @@
 
 import taper
 from taper import _C
+from taper._C import _functions as _op
 from taper.sparse import _kernels
 from taper.sparse._layouts import at_places, mask_dense, pack
 from taper.sparse._tensor import WORDS, Sparse, compressed, coo, entries, keys_of, plain
@@ -38,7 +39,9 @@ def _check(a, b, what="mm"):
 
 
 def mm(a, b):
-    """a @ b for matrices of which one or both are sparse."""
+    """a @ b for matrices of which one or both may be sparse."""
+    if not isinstance(a, Sparse) and not isinstance(b, Sparse):
+        return _op["mm"](a, b)
     _check(a, b)
     if a.is_meta:
         return (

@@ -1,5 +1,6 @@
 """Nested dicts, lists, tuples and named tuples as a list of leaves and the shape they came in."""
 
+import enum
 from collections import OrderedDict, defaultdict, deque, namedtuple
 
 __all__ = [
@@ -170,6 +171,27 @@ def register_pytree_node(cls, flatten_fn, unflatten_fn, *, flatten_with_keys_fn=
 
 
 _register_pytree_node = register_pytree_node
+
+
+ConstantNode = namedtuple("ConstantNode", "value")  # the context of a node that is one value
+CONSTANT_NODES = set()
+
+
+def register_constant(cls):
+    """Lets a type be a node without leaves: its values are compared as parts of the tree."""
+    for protocol, missing in (("__eq__", object.__eq__), ("__hash__", None)):
+        if getattr(cls, protocol) is missing and not issubclass(cls, enum.Enum):
+            raise TypeError(f"register_constant(cls) expects `cls` to have a non-default `{protocol}` implementation.")
+
+    def flatten(value):
+        return [], ConstantNode(value)
+
+    register_pytree_node(cls, flatten, lambda _, context: context.value, flatten_with_keys_fn=flatten)
+    CONSTANT_NODES.add(cls)
+
+
+def is_constant_class(cls):
+    return isinstance(cls, type) and cls in CONSTANT_NODES
 
 
 def _deregister_pytree_node(cls):

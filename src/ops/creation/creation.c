@@ -1,5 +1,5 @@
 /* New tensors: uninitialised, of one value, of evenly spaced values, of index patterns. PyTorch's dtype rules. */
-#include "ops/check_fits.h"
+#include "tensor/fits.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "device/gpu/gpu.h"

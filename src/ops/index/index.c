@@ -1,6 +1,6 @@
 /* Natives of indexing by tensors: index, index_put, index_select and the index_* writers, take and put. gather_index.c
  * does the work. */
-#include "ops/check_fits.h"
+#include "tensor/fits.h"
 #include "ops/native.h"
 #include "ops/index/gather_index.h"
 

@@ -1,6 +1,6 @@
 /* Masks: where they are true, what they select, and what they overwrite. Chunks of fixed size count first, then write.
  */
-#include "ops/check_fits.h"
+#include "tensor/fits.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "ops/index/gather_index.h"

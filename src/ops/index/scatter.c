@@ -4,7 +4,7 @@
  * Elements that differ in any other coordinate never meet, so the work is split over those and each chunk goes along
  * dim in order: what duplicates add up to is the same on any number of threads. */
 #include "ops/index/combine.h"
-#include "ops/check_fits.h"
+#include "tensor/fits.h"
 #include "ops/native.h"
 
 #define COLUMNS     256 /* neighbouring columns that one chunk works on */

@@ -268,6 +268,13 @@ tp_tensor *tpi_compose_cosine_similarity(tp_tensor *x1, tp_tensor *x2, int64_t d
     if (!tpi_broadcast(tpi_shape(x1), tpi_shape(x2), shape, &ndim)) return NULL;
     tp_ints both = {shape, ndim};
     tpi_temporaries temps = {0};
+    tpi_promotion p = {0};
+    tpi_promote_tensor(&p, (tp_dtype)x1->dtype, x1->ndim);
+    tpi_promote_tensor(&p, (tp_dtype)x2->dtype, x2->ndim);
+    tp_dtype common = tpi_promoted(&p);
+    if (common != x1->dtype) x1 = tpi_put(&temps, tpo_to_dtype(x1, common));
+    if (x1 && common != x2->dtype) x2 = tpi_put(&temps, tpo_to_dtype(x2, common));
+    if (!x1 || !x2) return tpi_release_temporaries(&temps, NULL);
     tp_tensor *a = unit_length(&temps, tpi_put(&temps, tpo_expand(x1, both, false)), dim, eps);
     tp_tensor *b = unit_length(&temps, tpi_put(&temps, tpo_expand(x2, both, false)), dim, eps);
     tp_tensor *each = a && b ? tpi_put(&temps, tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b))) : NULL;

@@ -1,7 +1,7 @@
 /* Padding: with a constant (any dtype, negative amounts cut off), and by indices into the input: reflected, replicated,
  * wrapped around. Amounts come in PyTorch's order: (left, right) of the last dim, then of the one before, and so on. */
 #include <string.h>
-#include "ops/check_fits.h"
+#include "tensor/fits.h"
 #include "ops/native.h"
 #include "ops/resample/pad.h"
 #include "ops/compute_dtype.h"

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 
 from taper.nn.parallel.data_parallel import DataParallel as DataParallel
+from taper.nn.parallel import comm as comm
 def data_parallel(module: Any, inputs: Any, device_ids: Any = ..., output_device: Any = ..., dim: Any = ..., module_kwargs: Any = ...) -> Any: ...
 from taper.nn.parallel import distributed as distributed
 def gather(outputs: Any, target_device: Any, dim: Any = ...) -> Any: ...

@@ -1,6 +1,6 @@
 /* Whether a number fits into a tensor's dtype. */
-#ifndef TPI_CHECK_FITS_H
-#define TPI_CHECK_FITS_H
+#ifndef TPI_FITS_H
+#define TPI_FITS_H
 #include "tensor/tensor.h"
 
 /* Does t's dtype hold the number? False and PyTorch's error if not; negative integers wrap in unsigned types, as
