@@ -1,8 +1,8 @@
 # Taper's front door. CMake and Ninja (or, without it, Make) do the building, in $(BUILD); `make help` lists what there is.
 BUILD  ?= build
 PREFIX ?= /usr/local
-# What is developed is clean; a warning that only another compiler has does not stop a new user.
-WERROR ?= $(if $(filter-out all demo install setup configure,$(MAKECMDGOALS)),ON,OFF)
+# In CI what is developed is clean; a warning that only another compiler has does not stop a new user.
+WERROR ?= $(if $(CI),ON,OFF)
 
 JOBS  ?= $(shell nproc)
 # Tests that run at a time: those of ranks mostly wait for each other.

@@ -85,10 +85,12 @@ EL float el_fmod_f32(float x, float y) { return fmodf(x, y); }
 #endif
 EL double el_fmod_f64(double x, double y) {
 #ifdef EL_HAS_FMA
-    double q = trunc(x / y), a = fabs(y);
-    if (fabs(q) < 0x1p50 && a < INFINITY) {
-        double r = copysign(1, x) * fma(-q, y, x); /* the quotient may be one too large */
-        return copysign(r < 0 ? r + a : r >= a ? r - a : r, x);
+    const double q = fabs(trunc(x / y)), a = fabs(y);
+    if ((q < 0x1p50) & (a < INFINITY)) {
+        double r = fma(-q, a, fabs(x)); /* the quotient may be one too large */
+        r += r < 0 ? a : 0;
+        r -= r >= a ? a : 0;
+        return copysign(r, x);
     }
 #endif
     return fmod(x, y);

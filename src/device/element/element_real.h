@@ -65,18 +65,23 @@ EL_LIBM2(copysign)
     }                                                                                                                \
     EL T el_ldexp_##s(T x, T y) { return x * exp2##m(y); }                                                           \
     EL T el_fma_##s(T x, T y, T z) { return fma##m(x, y, z); }                                                       \
+    /* then, where r is not 0 and has not the sign of y. By orders alone: compilers branch on what is equal. */      \
+    EL T el_apart_##s(T r, T y, T then, T others) {                                                                  \
+        T above = y < 0 ? then : others, below = y < 0 ? others : then;                                              \
+        T either = r < 0 ? below : above;                                                                            \
+        return fabs##m(r) <= 0 ? others : either;                                                                    \
+    }                                                                                                                \
     EL T el_remainder_##s(T x, T y) {                                                                                \
         T r = el_fmod_##s(x, y);                                                                                     \
-        T shifted = r + y;                                                                                           \
-        return ((r != 0) & ((r < 0) != (y < 0))) ? shifted : r;                                                      \
+        return r + el_apart_##s(r, y, y, (T)-0.0);                                                                   \
     }                                                                                                                \
     EL T el_floordiv_##s(T x, T y) { /* Python's: consistent with the remainder, exact where a quotient rounds up */ \
         T r = el_fmod_##s(x, y);                                                                                     \
         T q = (x - r) / y;                                                                                           \
-        q = ((r != 0) & ((y < 0) != (r < 0))) ? q - 1 : q;                                                           \
+        q -= el_apart_##s(r, y, (T)1, (T)0);                                                                         \
         T f = floor##m(q);                                                                                           \
-        f = q - f > (T)0.5 ? f + 1 : f;                                                                              \
-        T whole = q != 0 ? f : copysign##m((T)0, x / y);                                                             \
+        f += q - f > (T)0.5 ? (T)1 : (T)0;                                                                           \
+        T whole = copysign##m(f, x / y); /* for the sign of a zero */                                                \
         return y == 0 ? x / y : whole;                                                                               \
     }                                                                                                                \
     EL uint8_t el_isnan_##s(T x) { return x != x; }                                                                  \
