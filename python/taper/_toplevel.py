@@ -691,7 +691,7 @@ def unravel_index(indices, shape):
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if any(n < 0 for n in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
-    total = _math.prod(shape)
+    total, indices = _math.prod(shape), indices.long()
     if indices.numel() and bool(((indices < -total) | (indices >= total)).any()):
         raise ValueError(f"all indices must be within [{-total}, {total}) for a shape of {shape}")
     parts, rest = [], indices

@@ -310,3 +310,28 @@ def test_parameters_of_another_layout_are_refused():
     net.w.data = torch.randn(4, 3).t()
     with pytest.raises(RuntimeError, match="not laid out as it was"):
         module(x)
+
+
+def test_specs_of_a_graphs_inputs_and_outputs():
+    from taper.export.graph_signature import InputKind, OutputKind
+
+    class Shifted(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 2)
+            self.register_buffer("shift", torch.ones(2))
+
+        def forward(self, x, y):
+            return self.linear(x) + self.shift, y * 2
+
+    signature = torch.export.export(Shifted(), (torch.ones(1, 4), torch.ones(2))).graph_signature
+    specs = signature.input_specs
+    assert [(spec.kind, spec.target, spec.persistent) for spec in specs] == [
+        (InputKind.PARAMETER, "linear.weight", None),
+        (InputKind.PARAMETER, "linear.bias", None),
+        (InputKind.BUFFER, "shift", True),
+        (InputKind.USER_INPUT, None, None),
+        (InputKind.USER_INPUT, None, None),
+    ]
+    assert str(specs[0]) == "p_linear_weight: PARAMETER target='linear.weight'" and specs[-1].arg.name == "y"
+    assert [spec.kind for spec in signature.output_specs] == [OutputKind.USER_OUTPUT] * 2

@@ -129,3 +129,10 @@ def test_operators_by_element_and_what_moves():
     assert torch.nn.functional.unfold(
         masked.masked_tensor(X.view(1, 1, 2, 3), MASK.view(1, 1, 2, 3)), (1, 3)
     ).get_mask().tolist() == [[[True, False], [False, False], [True, False]]]
+
+
+def test_running_sums_keep_the_dtype():
+    small = torch.tensor([200, 100], dtype=torch.uint8)
+    assert torch.masked.cumsum(small, 0).tolist() == [200, 44] and torch.masked.cumsum(small, 0).dtype is torch.uint8
+    assert torch.masked.cumprod(small.int(), 0).dtype is torch.masked.logsumexp(small.int(), 0).dtype is torch.int32
+    assert torch.masked.var(torch.ones(3).half(), 0, correction=0.5).dtype is torch.float16

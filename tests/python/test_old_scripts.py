@@ -153,3 +153,8 @@ def test_cosine_similarity_of_two_dtypes():
     assert torch.nn.functional.cosine_similarity(y, whole).tolist() == pytest.approx([0.5**0.5, 1])
     with pytest.raises(NotImplementedError):
         torch.nn.functional.cosine_similarity(whole, whole)
+
+
+def test_unravel_index_gives_int64():
+    rows, columns = torch.unravel_index(torch.tensor([1, 2], dtype=torch.uint8), (4, 1 << 30))
+    assert rows.dtype is columns.dtype is torch.int64 and columns.tolist() == [1, 2]

@@ -762,3 +762,27 @@ def test_fused_steps_need_real_parameters():
         torch.optim.Adam([p], fused=True).step()
     p.grad = None
     torch.optim.Adam([p], fused=True).step()
+
+
+def test_steps_as_functions_of_lists():
+    from taper.optim import _functional
+    from taper.optim.adam import adam
+    from taper.optim.sgd import sgd
+
+    settings = {"lr": 0.1, "weight_decay": 0.01, "maximize": False}
+    by_class, by_function = torch.nn.Parameter(torch.arange(3.0)), torch.arange(3.0)
+    optimiser = torch.optim.Adam([by_class], lr=0.1, betas=(0.9, 0.99), weight_decay=0.01)
+    states = [torch.zeros(3)], [torch.zeros(3)], [], [torch.tensor(0.0)]
+    for _ in range(3):
+        by_class.grad = 2 * by_class.detach()
+        optimiser.step()
+        adam([by_function], [2 * by_function], *states, beta1=0.9, beta2=0.99, eps=1e-8, amsgrad=False, **settings)
+    assert torch.equal(by_function, by_class.detach()) and states[3][0] == 3
+    buffers = [None]
+    sgd([by_function], [by_function * 1], buffers, momentum=0.9, dampening=0.0, nesterov=False, **settings)
+    assert buffers[0].shape == (3,)  # made by the first step
+    assert _functional.sgd is sgd
+    with pytest.raises(AttributeError):
+        _functional.lion
+    with pytest.raises(NotImplementedError, match="found_inf"):
+        sgd([by_function], [by_function * 1], buffers, found_inf=torch.zeros(()), momentum=0.9, **settings)

@@ -217,3 +217,19 @@ def test_transposed_copies_whose_rows_meet_in_a_cache(dtype):
         assert rows.is_contiguous()
         assert rows[3].tolist() == [x[i, 3].item() for i in range(shape[0])]
         assert torch.equal(rows.t(), x)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda x: torch.permute_copy(x, (1, 0)),
+        lambda x: torch.transpose_copy(x, 0, 1),
+        lambda x: torch.diagonal_copy(x[None].expand(3, 3, 3)),
+        lambda x: torch.unfold_copy(x, 0, 2, 1),
+        lambda x: torch.combinations(x[0]),
+        torch.matrix_exp,
+    ],
+)
+def test_copies_lie_in_rows(made):
+    result = made(torch.arange(9.0).view(3, 3) / 9)
+    assert result.is_contiguous() and result.view(-1).shape == (result.numel(),)

@@ -5,6 +5,7 @@ import json
 
 import taper._C as _C
 from taper._dynamo import exc
+from taper.export.graph_signature import ExportGraphSignature
 from taper.nn.modules.module import Module
 from taper.nn.parameter import Parameter
 
@@ -197,22 +198,6 @@ class _Sizes:
         return found
 
 
-class ExportGraphSignature:
-    """What the graph's placeholders and outputs are."""
-
-    def __init__(self, parameters, buffers, user_inputs, user_outputs):
-        self.parameters, self.buffers = tuple(parameters.values()), tuple(buffers.values())
-        self.inputs_to_parameters, self.inputs_to_buffers = dict(parameters), dict(buffers)
-        self.user_inputs, self.user_outputs, self.buffers_to_mutate = tuple(user_inputs), tuple(user_outputs), {}
-        self.lifted_tensor_constants, self.non_persistent_buffers = (), ()
-
-    def __repr__(self):
-        return (
-            f"ExportGraphSignature(parameters={list(self.parameters)}, buffers={list(self.buffers)}, "
-            f"user_inputs={list(self.user_inputs)}, user_outputs={list(self.user_outputs)})"
-        )
-
-
 class ExportedProgram:
     """A graph, the form of its arguments and results, the tensors it uses by name, and the module it came from, if that
     is here."""
@@ -310,7 +295,7 @@ class ExportedProgram:
             for which in (True, False)
         )
         outputs = [getattr(node, "name", str(node)) for node in list(self.graph.nodes)[-1].args[0]]
-        return ExportGraphSignature(parameters, buffers, self._about["inputs"], outputs)
+        return ExportGraphSignature(parameters, buffers, self._about["inputs"], outputs, self._hidden)
 
     @property
     def state_dict(self):

@@ -270,10 +270,10 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
 
 
 def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """The logarithm of the sum of exponentials, in the dtype that sums have: of integers it is int64."""
+    """The logarithm of the sum of exponentials, in the input's dtype."""
     _strided_only("logsumexp", input)
-    input = _typed(input, dtype)
-    return _filled(input, mask, _least(input.dtype)).logsumexp(_dims(input, dim), keepdim).to(input.dtype)
+    filled = _filled(input, mask, _least(input.dtype))
+    return filled.logsumexp(_dims(input, dim), keepdim).to(input.dtype if dtype is None else dtype)
 
 
 def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
@@ -299,7 +299,8 @@ def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype
     away = input - mean(input, dim, keepdim=True, mask=mask)
     squares = away * away.conj() if away.is_complex() else away * away
     left = _counts(input, dim, keepdim, mask) - correction
-    return sum(squares, dim, keepdim=keepdim, mask=mask) / left.clamp_min(0)
+    variance = sum(squares, dim, keepdim=keepdim, mask=mask) / left.clamp_min(0)
+    return variance if input.is_complex() else variance.to(input.dtype)
 
 
 def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
@@ -308,15 +309,15 @@ def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype
 
 
 def cumsum(input, dim, *, dtype=None, mask=None):
-    """Running sums, over what is masked out as if it were not there."""
+    """Running sums in the input's dtype, over what is masked out as if it were not there."""
     _strided_only("cumsum", input)
-    return _filled(_typed(input, dtype), mask, 0).cumsum(dim)
+    return _filled(input, mask, 0).cumsum(dim, dtype=input.dtype if dtype is None else dtype)
 
 
 def cumprod(input, dim, *, dtype=None, mask=None):
-    """Running products."""
+    """Running products in the input's dtype."""
     _strided_only("cumprod", input)
-    return _filled(_typed(input, dtype), mask, 1).cumprod(dim)
+    return _filled(input, mask, 1).cumprod(dim, dtype=input.dtype if dtype is None else dtype)
 
 
 def softmax(input, dim, *, dtype=None, mask=None):

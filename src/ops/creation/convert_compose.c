@@ -9,6 +9,8 @@ tp_tensor *tpi_compose_contiguous(tp_tensor *self, tp_layout memory_format) {
     return tp_is_contiguous_as(self, layout) ? tpi_retain(self) : tpo_clone(self, layout);
 }
 
+tp_tensor *tpi_compose_clone_in_rows(tp_tensor *self) { return tpo_clone(self, TP_CONTIGUOUS); }
+
 /* Do the strides tell channels-last from contiguous? Where dims of size 1 leave both possible, PyTorch's `to` settles
  * it by a copy. */
 static bool says_layout(const tp_tensor *t, tp_layout layout) {

@@ -249,7 +249,8 @@ tp_tensor *tpi_compose_combinations(tp_tensor *self, int64_t r, bool with_replac
     tp_tensor *picks = index ? tpo_index_select(self, 0, index) : NULL;
     tpi_release(index);
     picks = tpi_release_then(picks, tpo_view(picks, TP_INTS(r, count)));
-    return tpi_release_then(picks, tpo_transpose(picks, 0, 1));
+    picks = tpi_release_then(picks, tpo_transpose(picks, 0, 1));
+    return tpi_release_then(picks, tpo_contiguous(picks, TP_CONTIGUOUS));
 }
 
 /* Powers by running products, so that the derivative at zero is right. */

@@ -261,7 +261,6 @@ tp_tensor *tpi_native_matrix_exp(tp_tensor *self) {
     tpi_matrices x = {
         .dtype = (tp_dtype)self->dtype, .batches = tpi_batches_of(self, 2), .m = n, .n = n, .a = tpi_columns_part(out)};
     size_t bytes = ((size_t)n * (size_t)n * tpi_dtype_bytes[x.dtype] + 63) / 64 * 64;
-    return tpi_each_matrix(&x, BUFFERS * bytes + (size_t)n * sizeof(int), exponential_one)
-               ? out
-               : tpi_release_then(out, NULL);
+    bool ok = tpi_each_matrix(&x, BUFFERS * bytes + (size_t)n * sizeof(int), exponential_one);
+    return tpi_release_then(out, ok ? tpi_contiguous_data(out) : NULL);
 }
