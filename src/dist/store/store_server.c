@@ -53,7 +53,7 @@ static size_t setting(const char *name, size_t otherwise) {
     const char *text = getenv(name);
     char *end = NULL;
     double value = text ? strtod(text, &end) : 0;
-    return text && end != text && value >= 1 ? (size_t)value : otherwise;
+    return text && end != text && !*end && value >= 1 && value < 0x1p63 ? (size_t)value : otherwise;
 }
 
 static char *too_much(const tpi_store_server *s,
