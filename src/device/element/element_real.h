@@ -118,8 +118,8 @@ EL_REAL(double, f64, )
         return r != 0 && ((r < 0) != (y < 0)) ? r + y : r;                                             \
     }                                                                                                  \
     EL T el_floordiv_##s(T x, T y) { /* one division */                                                \
-        T d = (y == 0) | (y == -1) ? 1 : y, q = x / d, r = (T)(x - q * d);                             \
-        T down = (r != 0) & ((r < 0) != (y < 0)) ? q - 1 : q;                                          \
+        T d = ((y == 0) | (y == -1)) ? 1 : y, q = x / d, r = (T)(x - q * d);                           \
+        T down = ((r != 0) & ((r < 0) != (y < 0))) ? q - 1 : q;                                        \
         return y == 0 ? 0 : y == -1 ? (T)(0 - (U)x) : down;                                            \
     }                                                                                                  \
     EL T el_pow_##s(T x, T y) { /* a negative power of a whole number is zero, or one of +-1 */        \
