@@ -105,7 +105,7 @@ static tp_tensor *product_of(tp_module *m, tp_tensor *x) {
     tp_tensor *numbers = input_numbers(x, &by);
     if (!numbers) return NULL;
     tp_tensor *rows = tp_reshape(tp_to(numbers, .dtype = TP_INT8), TP_INTS(-1, tp_size(weight, 1)));
-    tp_tensor *sums = rows ? tp_own(tpo_byte_product(rows, tp_transpose(weight, 0, 1))) : NULL;
+    tp_tensor *sums = rows ? tpi_to_scope(tpo_byte_product(rows, tp_transpose(weight, 0, 1))) : NULL;
     int64_t shape[TP_MAX_DIMS];
     memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
     shape[x->ndim - 1] = tp_size(weight, 0);
