@@ -2,6 +2,8 @@
  * addresses, program.c the kernels, clblast.c the matrix products. One context per device: devices meet on the host. */
 #include "device/opencl/cl.h"
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static bool describe(int index, tpi_gpu_caps *caps) {
     tpi_cl_device *d = tpi_cl_peek(index);
@@ -34,6 +36,34 @@ static void *host_alloc(size_t bytes) {
     return block;
 }
 
+/* ---- The end of the program ----
+ * A driver may still compile or run a kernel in a thread of its own when the program ends; PoCL's died then in what its
+ * compiler had taken down already. Handlers run in the opposite order of their registration: ours comes before those of
+ * the driver if it is registered after the driver has done something. */
+static pid_t registered_by;
+
+static void finish_all(void) {
+    if (getpid() != registered_by) return; /* a forked child has none of the driver's threads */
+    for (int i = 0; i < tpi_cl_count(); i++) {
+        tpi_cl_device *d = tpi_cl_peek(i);
+        if (!d->context || pthread_mutex_trylock(&d->lock)) continue;
+        tpi_cl.Finish(d->first.queue);
+        for (tpi_gpu_stream *s = d->streams; s; s = s->next) tpi_cl.Finish(s->queue);
+        pthread_mutex_unlock(&d->lock);
+    }
+}
+
+static void register_end(void) {
+    registered_by = getpid();
+    atexit(finish_all);
+}
+
+/* The driver has done what was asked of it so far. */
+static void driver_has_worked(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_end);
+}
+
 /* ---- Copies ---- */
 static bool enqueued(tpi_gpu_stream *s, cl_int code, const char *call) {
     atomic_fetch_add_explicit(&s->work, 1, memory_order_relaxed);
@@ -47,9 +77,12 @@ static bool copy(int index, tpi_gpu_stream *stream, void *to, const void *from, 
     if (!s || bytes == 0) return s != NULL;
     if (way != TPI_GPU_TO_HOST && !tpi_cl_find(to, &target, &at)) return false;
     if (way != TPI_GPU_FROM_HOST && !tpi_cl_find(from, &source, &offset)) return false;
-    if (way == TPI_GPU_TO_HOST)
-        return enqueued(s, tpi_cl.EnqueueReadBuffer(s->queue, source, 1, offset, bytes, to, 0, NULL, NULL),
-                        "EnqueueReadBuffer");
+    if (way == TPI_GPU_TO_HOST) {
+        bool fine = enqueued(s, tpi_cl.EnqueueReadBuffer(s->queue, source, 1, offset, bytes, to, 0, NULL, NULL),
+                             "EnqueueReadBuffer");
+        driver_has_worked();
+        return fine;
+    }
     if (way == TPI_GPU_FROM_HOST)
         return enqueued(s, tpi_cl.EnqueueWriteBuffer(s->queue, target, 1, at, bytes, from, 0, NULL, NULL),
                         "EnqueueWriteBuffer");
@@ -108,6 +141,7 @@ static void stream_free(int index, tpi_gpu_stream *stream) {
 static bool finish(tpi_gpu_stream *s) {
     unsigned long long work = atomic_load(&s->work);
     if (!tpi_cl_ok(tpi_cl.Finish(s->queue), "Finish")) return false;
+    driver_has_worked();
     atomic_store(&s->finished, work);
     return true;
 }
