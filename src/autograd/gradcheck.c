@@ -22,8 +22,7 @@ static bool good(tp_tensors inputs, const tp_gradcheck_options *o) {
 /* The function's value with element `at` of inputs[which] moved by `by`, in one row of doubles. */
 static tp_tensor *value_beside(tp_segment_fn fn, void *context, tp_tensors inputs, int64_t which, int64_t at,
                                double by) {
-    const tp_tensor *moved = inputs.v[which];
-    tp_tensor *flat = tp_clone(tp_reshape(tp_detach(inputs.v[which]), TP_INTS(-1)));
+    tp_tensor *moved = inputs.v[which], *flat = tp_clone(tp_reshape(tp_detach(moved), TP_INTS(-1)));
     tp_tensor **in = tpi_malloc(sizeof *in * (size_t)inputs.n), *out = NULL;
     if (in && tp_add_(tp_select(flat, 0, at), by)) {
         for (int64_t i = 0; i < inputs.n; i++) in[i] = tp_detach(inputs.v[i]);
@@ -72,7 +71,7 @@ static bool check_column(tp_segment_fn fn, void *context, tp_tensors inputs, int
 }
 
 bool tp_gradcheck_with(tp_segment_fn fn, void *context, tp_tensors inputs, const tp_gradcheck_options *options) {
-    tp_gradcheck_options o = {.size = (int64_t)sizeof o, .eps = 1e-6, .atol = 1e-5, .rtol = 1e-3};
+    tp_gradcheck_options o = TP_DEFAULTS(GRADCHECK);
     if (options && !tpi_copy_options(&o, sizeof o, options, options->size)) return false;
     if (!TPI_GIVEN(fn, "a function") || !TPI_LIST_GIVEN(inputs.v, inputs.n) || !good(inputs, &o)) return false;
     tp_tensor **jacobians = tpi_malloc(sizeof *jacobians * (size_t)(inputs.n + 1));

@@ -58,11 +58,6 @@ static bool forward_operator(tp_module *m, int64_t nargs, const tp_value *args, 
     return l->forward->invoke(all, results);
 }
 
-static bool says_why(const tp_module *m) {
-    return tp_ok() ? tpi_refuse(TP_ERR_RUNTIME, "%s: its forward gave NULL, or false, without an error", m->name)
-                   : false;
-}
-
 /* The caller's function: what it gives belongs to its scope, and becomes ours. */
 static bool forward_own(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
     if (!m->forward && !m->forward_one)
@@ -78,9 +73,9 @@ static bool forward_own(tp_module *m, int64_t nargs, const tp_value *args, int64
             results[0] = tpi_box_tensor(out);
             fine = out != NULL;
         }
-        if (!fine) says_why(m);
-        for (int64_t i = 0; fine && i < nresults; i++)
-            fine = tp_ok() && (results[i].kind != TP_K_TENSOR || results[i].as.tensor || says_why(m));
+        for (int64_t i = 0; fine && i < nresults; i++) fine = results[i].kind != TP_K_TENSOR || results[i].as.tensor;
+        if (!fine && tp_ok())
+            tpi_fail(TP_ERR_RUNTIME, "%s: its forward gave NULL, or false, without an error", m->name);
         fine = fine && tp_ok();
         for (int64_t i = 0; fine && i < nresults; i++)
             if (results[i].kind == TP_K_TENSOR) tp_retain(results[i].as.tensor);

@@ -21,10 +21,10 @@ typedef struct tpi_indexed_block {
 
 /* indexed = op(indexed, plain). MAX and MIN are not for complex numbers. */
 void tpi_combine(tpi_combine_op op, tp_dtype dtype, const tpi_indexed_block *at);
-/* plain = indexed, for elements of that many bytes. */
-void tpi_fetch(size_t itemsize, const tpi_indexed_block *at);
-/* ... of 16-bit floats alone. */
+/* The same for 16-bit floats, which tpi_combine calls. */
 TPI_ISA_DECLARE(void, tpi_combine_f16, (tpi_combine_op op, const tpi_indexed_block *at));
 TPI_ISA_DECLARE(void, tpi_combine_bf16, (tpi_combine_op op, const tpi_indexed_block *at));
+/* plain = indexed, for elements of that many bytes. */
+void tpi_fetch(size_t itemsize, const tpi_indexed_block *at);
 bool tpi_check_combine(tpi_combine_op op, tp_dtype dtype, const char *argument);
 #endif

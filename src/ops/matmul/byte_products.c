@@ -66,7 +66,11 @@ tp_tensor *tpi_native_float8_product(tp_tensor *self, tp_tensor *mat2, tp_tensor
     return tpi_release_temporaries(&temps, tpo_to_dtype(result, dtype));
 }
 
-enum { COLUMNS = 32, WORTH_WAKING = 1 << 16, FEW_ROWS = 8 }; /* of a task; multiply-adds */
+enum {
+    COLUMNS = 32,           /* of a task */
+    WORTH_WAKING = 1 << 16, /* multiply-adds */
+    FEW_ROWS = 8
+};
 
 /* Do the kernels serve? Below AVX-512 they are the faster ones for few rows. */
 static bool widens_as_it_reads(const tp_tensor *self, const tp_tensor *weight) {

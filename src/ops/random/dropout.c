@@ -32,40 +32,13 @@ tp_tensor *tpi_native_dropout_mask(tp_tensor *self, double p, int64_t keep, tp_g
     return tpi_release_then(mask, NULL);
 }
 
-#define CHOOSE(word)                                                                      \
-    {                                                                                     \
-        const word *there = (const word *)(const void *)from->data;                       \
-        word *to = (word *)(void *)out->data, one;                                        \
-        memcpy(&one, stays, sizeof one);                                                  \
-        for (int64_t i = 0, n = out->numel; i < n; i++) to[i] = there[i] ? one : (word)0; \
-    }
-
-/* out = mask ? kept : 0, dense in the mask's order. */
-static tp_tensor *scaled(tp_tensor *mask, double kept) {
-    tp_tensor *out = tpi_empty_like(mask, (tp_dtype)mask->dtype);
-    tp_tensor *from = out ? tpi_empty_like(mask, (tp_dtype)mask->dtype) : NULL; /* the mask, laid out as out */
-    if (!from || !tpi_copy_data(from, mask)) {
-        tpi_release(from);
-        return tpi_release_then(out, NULL);
-    }
-    tp_dtype d = (tp_dtype)mask->dtype;
-    char stays[8];
-    tpi_store_scalar(stays, d, tp_float(kept));
-    switch (tpi_itemsize(mask)) {
-    case 1: CHOOSE(uint8_t) break;
-    case 2: CHOOSE(uint16_t) break;
-    case 4: CHOOSE(uint32_t) break;
-    default: CHOOSE(uint64_t) break;
-    }
-    return tpi_release_then(from, out);
-}
-
 /* What dropout multiplies with: 1 / (1 - p) where an element stays. */
 tp_tensor *tpi_native_dropout_noise(tp_tensor *self, double p, int64_t keep, tp_generator *g) {
     tp_tensor *mask = tpi_native_dropout_mask(self, p, keep, g);
     if (!mask || p == 1) return mask;
     bool wide = mask->dtype == TP_FLOAT64;
-    return tpi_release_then(mask, scaled(mask, wide ? 1 / (1 - p) : (double)(1 / (float)(1 - p))));
+    double kept = wide ? 1 / (1 - p) : (double)(1 / (float)(1 - p));
+    return tpi_release_then(mask, tpo_mul(tp_operand_tensor(mask), tp_operand_double(kept)));
 }
 
 /* Alpha dropout sets dropped elements to -alpha and then restores mean 0 and variance 1: input * scale(mask) +

@@ -87,11 +87,6 @@ static bool check_floating(const tp_tensor *t, bool complex_too) {
 }
 
 /* ---- Uniform ---- */
-static float round_as(tp_dtype dtype, float v) {
-    if (dtype == TP_FLOAT16) return tpi_half_to_float(tpi_float_to_half(v));
-    return dtype == TP_BFLOAT16 ? tpi_bf16_to_float(tpi_float_to_bf16(v)) : v;
-}
-
 static void uniform_doubles(tp_generator *g, int64_t n, double *out) {
     uint32_t words[2 * BLOCK];
     for (int64_t at = 0, run; at < n; at += run) {
@@ -110,27 +105,32 @@ static inline float stretch(float u, float range, float from) {
 }
 
 static void round_block(tp_dtype dtype, int64_t n, float *v) {
-    if (dtype == TP_FLOAT32) return;
-    char narrow[BLOCK * sizeof(float)];
-    TPI_ISA_PICK(tpi_convert_run)(n, (const char *)v, TP_FLOAT32, narrow, dtype);
-    TPI_ISA_PICK(tpi_convert_run)(n, narrow, dtype, (char *)v, TP_FLOAT32);
+    if (dtype != TP_FLOAT16 && dtype != TP_BFLOAT16) return;
+    uint16_t narrow[BLOCK];
+    TPI_ISA_PICK(tpi_convert_run)(n, (const char *)v, TP_FLOAT32, (char *)narrow, dtype);
+    TPI_ISA_PICK(tpi_convert_run)(n, (const char *)narrow, dtype, (char *)v, TP_FLOAT32);
 }
 
-/* The upper end is not part of the range: where rounding reaches it, the lower end stands in. */
-static float uniform_of(tp_generator *g, tp_dtype dtype, const distribution *of) {
-    float from = (float)of->a, range = (float)of->b - (float)of->a, end = round_as(dtype, (float)of->b);
-    float v = round_as(dtype, stretch(tpi_uniform_float(g), range, from));
-    return v == end ? from : v;
+/* As the dtype rounds them. The upper end is not part of the range: where rounding reaches it, the lower end stands in.
+ */
+static void uniform_floats(tp_generator *g, tp_dtype dtype, float *out, int64_t n, double low, double high) {
+    uint32_t words[BLOCK];
+    float from = (float)low, end = (float)high, range = end - from;
+    round_block(dtype, 1, &end);
+    for (int64_t at = 0, run; at < n; at += run) {
+        float *v = out + at;
+        run = n - at < BLOCK ? n - at : BLOCK;
+        tpi_random_words(g, run, words);
+        for (int64_t i = 0; i < run; i++) v[i] = stretch(tpi_word_to_uniform(words[i]), range, from);
+        round_block(dtype, run, v);
+        for (int64_t i = 0; i < run; i++) v[i] = v[i] == end ? from : v[i];
+    }
 }
 
 static void draw_uniform_float(tp_generator *g, const distribution *of, int64_t n, drawn *out) {
-    const float from = (float)of->a, range = (float)of->b - (float)of->a, end = round_as(of->dtype, (float)of->b);
-    uint32_t words[BLOCK];
     float v[BLOCK];
-    tpi_random_words(g, n, words);
-    for (int64_t i = 0; i < n; i++) v[i] = stretch(tpi_word_to_uniform(words[i]), range, from);
-    round_block(of->dtype, n, v);
-    for (int64_t i = 0; i < n; i++) out->real[i] = (double)(v[i] == end ? from : v[i]);
+    uniform_floats(g, of->dtype, v, n, of->a, of->b);
+    for (int64_t i = 0; i < n; i++) out->real[i] = (double)v[i];
 }
 
 static void stretch_doubles(const distribution *of, int64_t n, double *v) {
@@ -146,27 +146,18 @@ static void draw_uniform_double(tp_generator *g, const distribution *of, int64_t
     stretch_doubles(of, n, out->real);
 }
 
-static void uniform_floats(tp_generator *g, float *out, int64_t n, double low, double high) {
-    uint32_t words[BLOCK];
-    float from = (float)low, to = (float)high, range = to - from;
-    for (int64_t at = 0, run; at < n; at += run) {
-        run = n - at < BLOCK ? n - at : BLOCK;
-        tpi_random_words(g, run, words);
-        for (int64_t i = 0; i < run; i++) {
-            float v = stretch(tpi_word_to_uniform(words[i]), range, from);
-            out[at + i] = v == to ? from : v;
-        }
-    }
-}
-
 static void uniform_memory(char *data, tp_dtype dtype, int64_t n, tp_generator *g, const distribution *of) {
     if (dtype == TP_FLOAT32) {
-        uniform_floats(g, (float *)data, n, of->a, of->b);
+        uniform_floats(g, dtype, (float *)data, n, of->a, of->b);
         return;
     }
     if (dtype != TP_FLOAT64) { /* the parts of a complex number made of 16-bit floats */
-        for (int64_t i = 0; i < n; i++)
-            tpi_store_scalar(data + 2 * i, dtype, tp_float((double)uniform_of(g, dtype, of)));
+        float v[BLOCK];
+        for (int64_t at = 0, run; at < n; at += run) {
+            run = n - at < BLOCK ? n - at : BLOCK;
+            uniform_floats(g, dtype, v, run, of->a, of->b);
+            TPI_ISA_PICK(tpi_convert_run)(run, (const char *)v, TP_FLOAT32, data + 2 * at, dtype);
+        }
         return;
     }
     uniform_doubles(g, n, (double *)data);
@@ -196,11 +187,11 @@ static void normal_block_double(double *v, double mean, double std) {
 }
 
 static void normal_floats(float *v, int64_t n, tp_generator *g, const distribution *of) {
-    uniform_floats(g, v, n, 0, 1);
+    uniform_floats(g, TP_FLOAT32, v, n, 0, 1);
     TPI_ISA_PICK(tpi_normal_blocks)(n - n % NORMAL_BLOCK, v, (float)of->a, (float)of->b);
     if (n % NORMAL_BLOCK == 0) return;
     v += n - NORMAL_BLOCK; /* the tail starts over from fresh uniforms */
-    uniform_floats(g, v, NORMAL_BLOCK, 0, 1);
+    uniform_floats(g, TP_FLOAT32, v, NORMAL_BLOCK, 0, 1);
     TPI_ISA_PICK(tpi_normal_blocks)(NORMAL_BLOCK, v, (float)of->a, (float)of->b);
 }
 
@@ -218,7 +209,7 @@ static void normal_halves(uint16_t *v, tp_dtype dtype, int64_t n, tp_generator *
     float block[NORMAL_BLOCK];
     for (int64_t left = n; left > 0; left -= NORMAL_BLOCK) {
         uint16_t *to = left < NORMAL_BLOCK ? v + n - NORMAL_BLOCK : v + n - left;
-        uniform_floats(g, block, NORMAL_BLOCK, 0, 1);
+        uniform_floats(g, TP_FLOAT32, block, NORMAL_BLOCK, 0, 1);
         TPI_ISA_PICK(tpi_normal_blocks)(NORMAL_BLOCK, block, (float)of->a, (float)of->b);
         for (int i = 0; i < NORMAL_BLOCK; i++)
             to[i] = dtype == TP_FLOAT16 ? tpi_float_to_half(block[i]) : tpi_float_to_bf16(block[i]);
