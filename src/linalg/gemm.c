@@ -45,7 +45,7 @@ typedef struct job {
 bool tpi_gemm_serves(int64_t m, int64_t n, int64_t k) { return tpi_cpu_isa >= TPI_ISA_AVX2 && m > 1 && n > 1 && k > 0; }
 
 bool tpi_gemm_serves_bf16(int64_t m, int64_t n, int64_t k) {
-#ifdef TPI_GEMM_BF16
+#ifdef TPI_GEMM_NEWER_UNITS
     return tpi_cpu_bf16 != TPI_BF16_NONE && m > 1 && n > 1 && k > 0;
 #else
     (void)m;
@@ -62,7 +62,7 @@ static int64_t even_part(int64_t n, int64_t parts, int64_t multiple) { /* of n c
 static int64_t row_step(int64_t m) { return even_part(m, tpi_ceil_div(m, TPI_GEMM_ROWS), STRIP); }
 
 static kernels kernels_of(tp_dtype dtype) {
-#ifdef TPI_GEMM_BF16
+#ifdef TPI_GEMM_NEWER_UNITS
     if (dtype == TP_BFLOAT16)
         return (kernels){sizeof(float), sizeof(float) / 2, tpi_gemm_bf16_pack, tpi_gemm_bf16_pack_rows,
                          tpi_cpu_bf16 == TPI_BF16_AMX ? tpi_gemm_amx_tile : tpi_gemm_bf16_tile};

@@ -40,12 +40,12 @@ typedef struct tpi_gemm {
  * pack_rows: packs rows [first, first + rows) of a, contiguous in k and `step` elements apart.
  * tile: rows [i, i + rows) and columns [j, j + columns) of c; j is a multiple of TPI_GEMM_WIDTH, rows at most
  * TPI_GEMM_ROWS, unless a is contiguous in k. */
-#define TPI_GEMM_DECLARE(name)                                                                             \
-    TPI_ISA_DECLARE(void, name##_kernel_size, (int64_t * rows, int64_t * columns));                        \
-    TPI_ISA_DECLARE(void, name##_pack, (const tpi_gemm *g, int64_t first, int64_t columns, void *packed)); \
-    TPI_ISA_DECLARE(void, name##_pack_rows,                                                                \
-                    (const tpi_gemm *g, int64_t first, int64_t rows, void *packed, int64_t step));         \
-    TPI_ISA_DECLARE(void, name##_tile, (const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns))
+#define TPI_GEMM_DECLARE_BY(DECLARE, name)                                                                         \
+    DECLARE(void, name##_kernel_size, (int64_t * rows, int64_t * columns));                                        \
+    DECLARE(void, name##_pack, (const tpi_gemm *g, int64_t first, int64_t columns, void *packed));                 \
+    DECLARE(void, name##_pack_rows, (const tpi_gemm *g, int64_t first, int64_t rows, void *packed, int64_t step)); \
+    DECLARE(void, name##_tile, (const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns))
+#define TPI_GEMM_DECLARE(name) TPI_GEMM_DECLARE_BY(TPI_ISA_DECLARE, name)
 TPI_GEMM_DECLARE(tpi_gemm);
 TPI_GEMM_DECLARE(tpi_gemm_f64);
 
@@ -56,15 +56,10 @@ TPI_ISA_DECLARE(void, tpi_gemm_bytes_offsets, (const tpi_gemm *g, int64_t first,
 /* The same for bfloat16s and bytes, where compilers know the processors that have instructions for them (tpi_cpu_bf16,
  * tpi_cpu_vnni). */
 #if defined(__x86_64__) && !defined(TPI_ISA_BASE_ONLY)
-#define TPI_GEMM_BF16
-void tpi_gemm_bf16_kernel_size(int64_t *rows, int64_t *columns);
-void tpi_gemm_bf16_pack(const tpi_gemm *g, int64_t first, int64_t columns, void *packed);
-void tpi_gemm_bf16_pack_rows(const tpi_gemm *g, int64_t first, int64_t rows, void *packed, int64_t step);
-void tpi_gemm_bf16_tile(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns);
-void tpi_gemm_vnni_kernel_size(int64_t *rows, int64_t *columns);
-void tpi_gemm_vnni_pack(const tpi_gemm *g, int64_t first, int64_t columns, void *packed);
-void tpi_gemm_vnni_pack_rows(const tpi_gemm *g, int64_t first, int64_t rows, void *packed, int64_t step);
-void tpi_gemm_vnni_tile(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns);
+#define TPI_GEMM_NEWER_UNITS
+#define TPI_ONE_DECLARE(type, name, args) type name args
+TPI_GEMM_DECLARE_BY(TPI_ONE_DECLARE, tpi_gemm_bf16);
+TPI_GEMM_DECLARE_BY(TPI_ONE_DECLARE, tpi_gemm_vnni);
 /* Bfloat16s by AMX's tiles. */
 void tpi_gemm_amx_tile(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns);
 #endif

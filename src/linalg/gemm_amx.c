@@ -5,7 +5,7 @@
  * two by two of those; its last rows are fewer by another configuration, its last pairs are filled up with zeros, so an
  * element's bits depend on its row and its column alone. */
 #include "linalg/gemm.h"
-#ifdef TPI_GEMM_BF16
+#ifdef TPI_GEMM_NEWER_UNITS
 #include "linalg/float_vectors.h"
 #include "linalg/gemm_pairs.h"
 

@@ -4,7 +4,7 @@
  * An element of a and of a packed b is a pair of bfloat16s that follow each other in k; one instruction multiplies
  * pairs and adds both products to a float. */
 #include "linalg/gemm.h"
-#ifdef TPI_GEMM_BF16
+#ifdef TPI_GEMM_NEWER_UNITS
 #include "base/memory.h"
 #include "linalg/float_vectors.h"
 #include "linalg/gemm_pairs.h"

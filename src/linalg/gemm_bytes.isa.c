@@ -14,9 +14,6 @@ void TPI_ISA(tpi_gemm_bytes_offsets)(const tpi_gemm *g, int64_t first, int64_t c
             for (int64_t p = 0; p < depth; p++) sum += (uint32_t)column[p];
             offsets[j] = sum;
         }
-    } else if (g->b_col == 1) {
-        for (int64_t p = 0; p < depth; p++)
-            for (int64_t j = 0; j < columns; j++) offsets[j] += (uint32_t)b[p * g->b_row + j];
     } else {
         for (int64_t p = 0; p < depth; p++)
             for (int64_t j = 0; j < columns; j++) offsets[j] += (uint32_t)b[p * g->b_row + j * g->b_col];
