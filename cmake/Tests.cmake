@@ -42,8 +42,11 @@ add_custom_command(OUTPUT ${TAPER_GENERATED}/every_function_calls.h
     DEPENDS tests/every_function.py ${public_headers} ${TAPER_GENERATED}/opgen.stamp VERBATIM)
 
 # Threads that wait sleep instead of spinning, or a machine that is busy with something else makes the tests many times slower.
+# Each runs in a folder of its own: what it writes there no other test sees, nor the same test at another level.
 function(taper_register name timeout)
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77 ENVIRONMENT
+    set(folder ${CMAKE_BINARY_DIR}/tests/run/${name})
+    file(MAKE_DIRECTORY ${folder})
+    set_tests_properties(${name} PROPERTIES WORKING_DIRECTORY ${folder} TIMEOUT ${timeout} SKIP_RETURN_CODE 77 ENVIRONMENT
         "TAPER_SOURCE_DIR=${CMAKE_SOURCE_DIR};TAPER_BUILD_DIR=${CMAKE_BINARY_DIR};CC=${CMAKE_C_COMPILER};TAPER_BLAS_LINK=${TAPER_BLAS_LINK};OMP_WAIT_POLICY=passive")
     if(name MATCHES "^long/")
         set_tests_properties(${name} PROPERTIES LABELS long)
@@ -83,16 +86,16 @@ foreach(file ${test_files})
         add_dependencies(tests ${target})
         if(name IN_LIST at_every_level)
             foreach(level ${levels})
-                add_test(NAME ${name}@${level} COMMAND at_level $<TARGET_FILE:${target}> WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+                add_test(NAME ${name}@${level} COMMAND at_level $<TARGET_FILE:${target}>)
                 taper_register(${name}@${level} 1200)
                 set_property(TEST ${name}@${level} APPEND PROPERTY ENVIRONMENT "TAPER_ISA=${level}")
             endforeach()
         else()
-            add_test(NAME ${name} COMMAND ${target} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+            add_test(NAME ${name} COMMAND ${target})
             taper_register(${name} 1200)
         endif()
     elseif(NOT TAPER_SANITIZE) # scripts test the build and what it installs; the sanitizers are for the code
-        add_test(NAME ${name} COMMAND bash ${file} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+        add_test(NAME ${name} COMMAND bash ${file})
         taper_register(${name} 3600)
     endif()
 endforeach()
@@ -123,7 +126,7 @@ if(TAPER_PYTHON)
     foreach(file ${python_tests})
         get_filename_component(name ${file} NAME_WE)
         string(REPLACE "test_" "python/" name ${name})
-        add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -m pytest -q -p no:cacheprovider ${file} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+        add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -m pytest -q -p no:cacheprovider ${file})
         taper_register(${name} 600)
         # Bytecode is kept in the build: the tests start hundreds of processes, which would all compile the package.
         set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
