@@ -73,6 +73,7 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set_source_files_properties(src/linalg/gemm_bf16.c PROPERTIES COMPILE_OPTIONS "-march=x86-64-v4;-mavx512bf16")
     set_source_files_properties(src/linalg/gemm_vnni.c PROPERTIES COMPILE_OPTIONS "-march=x86-64-v4;-mavx512vnni")
     set_source_files_properties(src/linalg/gemm_amx.c PROPERTIES COMPILE_OPTIONS "-march=x86-64-v4;-mamx-tile;-mamx-bf16")
+    set_source_files_properties(src/linalg/gemm_amx_bytes.c PROPERTIES COMPILE_OPTIONS "-march=x86-64-v4;-mamx-tile;-mamx-int8")
     set(flags_avx2 -march=x86-64-v3)
     set(flags_avx512 -march=x86-64-v4)
     if(CMAKE_C_COMPILER_ID STREQUAL "GNU") # kernels set a few lanes to zero: `rep stos`, gcc's way, takes longer to begin than vector stores to end

@@ -1,4 +1,4 @@
-/* Matrix products of every dtype by tpi_multiply, and of bfloat16s by tpi_gemm_multiply, at every level that this
+/* Matrix products of every dtype by tpi_multiply, of bfloat16s and bytes by tpi_gemm_multiply, at every level that this
  * processor has, against plain loops. Elements are small whole numbers, so every sum is exact and results are equal, in
  * whatever order they are added up. */
 #include <stdarg.h>
@@ -141,6 +141,57 @@ static void bfloat16_by_every_unit(void **state) {
     tpi_cpu_bf16 = best;
 }
 
+/* Bytes of every value, whose sums wrap at 32 bits. */
+static void check_bytes(tp_dtype dtype, shape s, int layout) {
+    uint8_t *a = malloc((size_t)(s.m * s.k));
+    int8_t *b = malloc((size_t)(s.k * s.n));
+    int32_t *c = malloc((size_t)(s.m * s.n) * sizeof *c);
+    for (int64_t i = 0; i < s.m * s.k; i++) a[i] = (uint8_t)(whole() * 17 + whole());
+    for (int64_t i = 0; i < s.k * s.n; i++) b[i] = (int8_t)(whole() * 17 + whole());
+    tpi_product p = {.dtype = dtype,
+                     .batches = 1,
+                     .m = s.m,
+                     .n = s.n,
+                     .k = s.k,
+                     .a = {(const char *)a, 0, layout & 1 ? 1 : s.k, layout & 1 ? s.m : 1},
+                     .b = {(const char *)b, 0, layout & 2 ? 1 : s.n, layout & 2 ? s.k : 1},
+                     .c = (char *)c,
+                     .c_row = s.n,
+                     .alpha = tp_int(1),
+                     .beta = tp_int(0)};
+    assert_true(tpi_gemm_multiply(&p));
+    for (int64_t i = 0; i < s.m; i++)
+        for (int64_t j = 0; j < s.n; j++) {
+            int32_t want = 0;
+            for (int64_t k = 0; k < s.k; k++) {
+                const uint8_t x = a[i * p.a.row + k * p.a.col];
+                want += (dtype == TP_INT8 ? (int8_t)x : x) * b[k * p.b.row + j * p.b.col];
+            }
+            assert_int_equal(c[i * s.n + j], want);
+        }
+    free(a);
+    free(b);
+    free(c);
+}
+
+static void bytes_by_every_unit(void **state) {
+    (void)state;
+    const tpi_byte_units best = tpi_cpu_bytes;
+    const tpi_isa isa = tpi_cpu_isa;
+    for (int unit = (int)best; unit >= 0; unit--)
+        for (int level = (int)isa; level >= 0; level -= unit ? (int)isa + 1 : 1) { /* units are the best level's */
+            tpi_cpu_bytes = (tpi_byte_units)unit;
+            tpi_cpu_isa = (tpi_isa)level;
+            for (int k = 0; k < COUNT; k++)
+                for (int layout = 0; layout < 4; layout++) {
+                    check_bytes(TP_INT8, SHAPES[k], layout);
+                    check_bytes(TP_UINT8, SHAPES[k], layout);
+                }
+        }
+    tpi_cpu_bytes = best;
+    tpi_cpu_isa = isa;
+}
+
 /* Numbers that round: the same bits on any number of threads. */
 static void bits_do_not_depend_on_threads(void **state) {
     (void)state;
@@ -184,6 +235,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_dtype_at_every_level),
         cmocka_unit_test(bfloat16_by_every_unit),
+        cmocka_unit_test(bytes_by_every_unit),
         cmocka_unit_test(bits_do_not_depend_on_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

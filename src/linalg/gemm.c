@@ -66,8 +66,9 @@ static kernels kernels_of(tp_dtype dtype) {
     if (dtype == TP_BFLOAT16)
         return (kernels){sizeof(float), sizeof(float) / 2, tpi_gemm_bf16_pack, tpi_gemm_bf16_pack_rows,
                          tpi_cpu_bf16 == TPI_BF16_AMX ? tpi_gemm_amx_tile : tpi_gemm_bf16_tile};
-    if (dtype == TP_UINT8 && tpi_cpu_vnni)
-        return (kernels){sizeof(uint32_t), 1, tpi_gemm_vnni_pack, tpi_gemm_vnni_pack_rows, tpi_gemm_vnni_tile};
+    if (dtype == TP_UINT8 && tpi_cpu_bytes != TPI_BYTES_NONE)
+        return (kernels){sizeof(uint32_t), 1, tpi_gemm_vnni_pack, tpi_gemm_vnni_pack_rows,
+                         tpi_cpu_bytes == TPI_BYTES_AMX ? tpi_gemm_amx_bytes_tile : tpi_gemm_vnni_tile};
 #endif
     if (dtype == TP_UINT8)
         return (kernels){sizeof(uint32_t), 1, TPI_ISA_PICK(tpi_gemm_bytes_pack), TPI_ISA_PICK(tpi_gemm_bytes_pack_rows),

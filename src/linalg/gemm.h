@@ -54,14 +54,15 @@ TPI_GEMM_DECLARE(tpi_gemm_bytes);
 TPI_ISA_DECLARE(void, tpi_gemm_bytes_offsets, (const tpi_gemm *g, int64_t first, int64_t columns, uint32_t *offsets));
 
 /* The same for bfloat16s and bytes, where compilers know the processors that have instructions for them (tpi_cpu_bf16,
- * tpi_cpu_vnni). */
+ * tpi_cpu_bytes). */
 #if defined(__x86_64__) && !defined(TPI_ISA_BASE_ONLY)
 #define TPI_GEMM_NEWER_UNITS
 #define TPI_ONE_DECLARE(type, name, args) type name args
 TPI_GEMM_DECLARE_BY(TPI_ONE_DECLARE, tpi_gemm_bf16);
 TPI_GEMM_DECLARE_BY(TPI_ONE_DECLARE, tpi_gemm_vnni);
-/* Bfloat16s by AMX's tiles. */
+/* By AMX's tiles. */
 void tpi_gemm_amx_tile(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns);
+void tpi_gemm_amx_bytes_tile(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns);
 #endif
 
 /* Is it the faster one on this processor, for this product? */

@@ -1,6 +1,6 @@
-/* The product of 8-bit integers: see gemm.h and gemm_quads.h. */
+/* The product of 8-bit integers: see gemm.h and gemm_bytes.h. */
 #define G(name) TPI_ISA(tpi_gemm_bytes_##name)
-#include "linalg/gemm_quads.h"
+#include "linalg/gemm_bytes.h"
 
 /* Signed bytes of a become unsigned by adding 128, which 128 times the sum of b's column takes off again. */
 void TPI_ISA(tpi_gemm_bytes_offsets)(const tpi_gemm *g, int64_t first, int64_t columns, uint32_t *offsets) {

@@ -6,7 +6,7 @@
 
 tpi_isa tpi_cpu_isa = TPI_ISA_BASE;
 tpi_bf16_units tpi_cpu_bf16 = TPI_BF16_NONE;
-bool tpi_cpu_vnni;
+tpi_byte_units tpi_cpu_bytes = TPI_BYTES_NONE;
 
 #if defined(__x86_64__) && !defined(TPI_ISA_BASE_ONLY)
 #include <cpuid.h>
@@ -43,23 +43,31 @@ static bool may_use_tiles(void) {
     return syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA) == 0;
 }
 
-static tpi_bf16_units detect_bf16(void) {
+/* Tiles, with what multiplies those numbers. */
+static bool has_tiles_of(unsigned bit) {
     unsigned a, b, c, d;
-    const unsigned amx = 1u << 22 | 1u << 24; /* BF16, TILE */
-    if (tpi_cpu_isa < TPI_ISA_AVX512 || !__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & 1u << 5))
-        return TPI_BF16_NONE;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & amx) != amx || !may_use_tiles()) return TPI_BF16_AVX512;
-    return TPI_BF16_AMX;
+    const unsigned need = 1u << 24 | bit;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & need) == need && may_use_tiles();
 }
 
-static bool detect_vnni(void) {
+static tpi_bf16_units detect_bf16(void) {
+    enum { BF16_TILES = 1 << 22 };
     unsigned a, b, c, d;
-    return tpi_cpu_isa >= TPI_ISA_AVX512 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & 1u << 11);
+    if (tpi_cpu_isa < TPI_ISA_AVX512 || !__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & 1u << 5))
+        return TPI_BF16_NONE;
+    return has_tiles_of(BF16_TILES) ? TPI_BF16_AMX : TPI_BF16_AVX512;
+}
+
+static tpi_byte_units detect_bytes(void) {
+    enum { BYTE_TILES = 1 << 25, VNNI = 1 << 11 };
+    unsigned a, b, c, d;
+    if (tpi_cpu_isa < TPI_ISA_AVX512 || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(c & VNNI)) return TPI_BYTES_NONE;
+    return has_tiles_of(BYTE_TILES) ? TPI_BYTES_AMX : TPI_BYTES_VNNI;
 }
 #else
-static bool detect_vnni(void) { return false; }
 static tpi_isa detect(void) { return TPI_ISA_BASE; }
 static tpi_bf16_units detect_bf16(void) { return TPI_BF16_NONE; }
+static tpi_byte_units detect_bytes(void) { return TPI_BYTES_NONE; }
 #endif
 
 __attribute__((constructor)) static void choose_isa(void) {
@@ -75,6 +83,8 @@ __attribute__((constructor)) static void choose_isa(void) {
         }
     if (plain) return;
     tpi_cpu_bf16 = detect_bf16();
-    tpi_cpu_vnni = detect_vnni();
-    if (wish && !strcmp(wish, "avx512_bf16") && tpi_cpu_bf16 == TPI_BF16_AMX) tpi_cpu_bf16 = TPI_BF16_AVX512;
+    tpi_cpu_bytes = detect_bytes();
+    if (!wish || strcmp(wish, "avx512_bf16")) return;
+    if (tpi_cpu_bf16 == TPI_BF16_AMX) tpi_cpu_bf16 = TPI_BF16_AVX512;
+    if (tpi_cpu_bytes == TPI_BYTES_AMX) tpi_cpu_bytes = TPI_BYTES_VNNI;
 }
