@@ -1,6 +1,6 @@
 /* Getting tensors in and out of natives that compute in float or double. */
 #include "ops/compute_dtype.h"
-#include "ops/channels_last.h"
+#include "tensor/channels_last.h"
 
 tp_dtype tpi_compute_dtype(const tp_tensor *t, const char *argument) {
     if (t->dtype == TP_FLOAT64) return TP_FLOAT64;
@@ -39,7 +39,12 @@ tp_tensor *tpi_from_compute(tp_tensor *computed, tp_dtype dtype) {
 
 tp_tensor *tpi_from_compute_like(tp_tensor *computed, tp_dtype dtype, const tp_tensor *like) {
     if (!computed) return NULL;
-    tp_layout layout = computed->ndim == like->ndim ? tpi_suggested_layout(like) : TP_CONTIGUOUS;
+    return tpi_from_compute_as(computed, dtype,
+                               computed->ndim == like->ndim ? tpi_suggested_layout(like) : TP_CONTIGUOUS);
+}
+
+tp_tensor *tpi_from_compute_as(tp_tensor *computed, tp_dtype dtype, tp_layout layout) {
+    if (!computed) return NULL;
     if (layout == TP_CONTIGUOUS) return tpi_from_compute(computed, dtype);
     tp_tensor *out = tpi_empty_layout(tpi_shape(computed), dtype, tpi_device(computed), layout);
     if (out && !tpi_copy_data(out, computed)) {

@@ -17,6 +17,7 @@ tp_tensor *tpi_from_compute(tp_tensor *computed, tp_dtype dtype);
 /* Takes over `computed` and returns it in the dtype and with the stride order of `like`, of the same rank
  * (channels_last survives). */
 tp_tensor *tpi_from_compute_like(tp_tensor *computed, tp_dtype dtype, const tp_tensor *like);
+tp_tensor *tpi_from_compute_as(tp_tensor *computed, tp_dtype dtype, tp_layout layout); /* the same, in a layout */
 /* Element i of computed data, which is float32 or float64. */
 static inline double tpi_compute_get(const char *data, tp_dtype dtype, int64_t i) {
     return dtype == TP_FLOAT32 ? (double)((const float *)data)[i] : ((const double *)data)[i];

@@ -860,8 +860,8 @@ text write_glue(const char *family) {
     put(&t, "#pragma GCC diagnostic ignored \"-Wunused-parameter\" /* not every form of an operator reads every "
             "argument */\n");
     put(&t,
-        "#include \"dispatch/detour.h\"\n#include \"autograd/glue.h\"\n#include \"tensor/check_arguments.h\"\n#include "
-        "\"dispatch/cost.h\"\n#include \"device/epilogue.h\"\n#include "
+        "#include \"dispatch/detour.h\"\n#include \"autograd/glue.h\"\n#include \"tensor/channels_last.h\"\n#include "
+        "\"tensor/check_arguments.h\"\n#include \"dispatch/cost.h\"\n#include \"device/epilogue.h\"\n#include "
         "\"device/cpu/isa.h\"\n#include \"tpi_ops.h\"\n#include \"tpi_registers.h\"\n#include <math.h>\n#include "
         "<taper/%s%s.h>\n\n",
         strcmp(family, "layers") ? "ops_" : "", family);

@@ -94,9 +94,10 @@ vkind field_kind(const expr *e) {
         const char *name;
         vkind kind;
     } known[] = {
-        {"shape", V_INTS},    {"ndim", V_INT},  {"numel", V_INT},       {"dtype", V_DTYPE},
-        {"device", V_DEVICE}, {"size", V_INT},  {"is_complex", V_BOOL}, {"is_floating", V_BOOL},
-        {"sizes", V_INTS},    {"count", V_INT}, {"strides", V_INTS},    {"offset", V_INT},
+        {"shape", V_INTS},         {"ndim", V_INT},  {"numel", V_INT},       {"dtype", V_DTYPE},
+        {"device", V_DEVICE},      {"size", V_INT},  {"is_complex", V_BOOL}, {"is_floating", V_BOOL},
+        {"sizes", V_INTS},         {"count", V_INT}, {"strides", V_INTS},    {"offset", V_INT},
+        {"channels_last", V_BOOL},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].name, e->name)) return known[i].kind;
@@ -115,6 +116,7 @@ char *field_text(const char *x, const expr *e, tensor_scope *s, bool operand) {
     if (!strcmp(f, "device")) return format("tpi_device(%s)", x);
     if (!strcmp(f, "is_complex")) return format("tp_dtype_is_complex((tp_dtype)%s->dtype)", x);
     if (!strcmp(f, "is_floating")) return format("tp_dtype_is_floating((tp_dtype)%s->dtype)", x);
+    if (!strcmp(f, "channels_last")) return format("tpi_is_only_channels_last(%s)", x);
     if (!strcmp(f, "count")) return format("%s.n", x);
     if (e->n != 2) fail(e->at, ".%s takes one argument", f);
     tvalue d = tensor_expr(s, e->arg[1]);

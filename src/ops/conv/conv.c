@@ -3,7 +3,7 @@
 #include "ops/conv/conv.h"
 #include "ops/native.h"
 #include "ops/compute_dtype.h"
-#include "ops/channels_last.h"
+#include "tensor/channels_last.h"
 #include "ops/spatial_arguments.h"
 
 static bool check_channels(tp_ints input, tp_ints weight, bool batched, const tpi_conv_setting *s) {

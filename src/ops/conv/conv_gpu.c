@@ -2,7 +2,7 @@
  * and writes, w its weight, and each of the three may be the result; a transposed convolution exchanges x and y. All
  * three lie in one layout, contiguous or channels_last. */
 #include "device/gpu/trace.h"
-#include "ops/channels_last.h"
+#include "tensor/channels_last.h"
 #include "ops/conv/conv.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"

@@ -1,7 +1,7 @@
 /* Joining and rearranging copies: cat, flip, roll, triangles, diagonals put into matrices.
  * Work is split by the bytes or rows of the result, so nothing depends on the number of threads. */
 #include "device/cpu/convert.h"
-#include "ops/channels_last.h"
+#include "tensor/channels_last.h"
 #include "ops/join/join.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"

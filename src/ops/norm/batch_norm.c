@@ -5,7 +5,7 @@
 #include "ops/native.h"
 #include "ops/norm/norm_rows.h"
 #include "ops/compute_dtype.h"
-#include "ops/channels_last.h"
+#include "tensor/channels_last.h"
 
 #define RUN_ROWS 2048
 

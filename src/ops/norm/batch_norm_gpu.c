@@ -1,6 +1,6 @@
 /* Batch norm on GPUs: sums per channel by parts, a channel's statistics from the parts, then one pass over the
  * elements. */
-#include "ops/channels_last.h"
+#include "tensor/channels_last.h"
 #include "ops/native_gpu.h"
 
 static const tpi_gpu_site sums_site = {"batch_norm_gpu_kernel.h", "sums"},

@@ -1,6 +1,7 @@
 /* Max and average pooling over one to three dims, plain and adaptive, with the operators their derivatives need.
  * A plane (one channel of one image) is worked on by one task, so no sum is ever split. */
 #include "ops/pool/pool.h"
+#include "tensor/channels_last.h"
 #include "ops/native.h"
 #include "ops/compute_dtype.h"
 #include "ops/spatial_arguments.h"
@@ -124,6 +125,7 @@ typedef enum action { MAX, AVERAGE, AVERAGE_BACK, ADAPTIVE_AVERAGE, ADAPTIVE_AVE
 
 typedef struct job {
     tpi_conv c;
+    bool channels_last; /* the result, also where what comes in does not look so */
     tpi_average how;
     action act;
     tp_dtype dtype;
@@ -327,7 +329,8 @@ static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tens
         tpi_release(index);
         return false;
     }
-    *out = tpi_from_compute_like(to, (tp_dtype)from->dtype, from);
+    *out = tpi_from_compute_as(to, (tp_dtype)from->dtype,
+                               j->channels_last ? tpi_pool_layout(true, to->ndim) : tpi_suggested_layout(from));
     if (indexed) *indices = tpi_from_compute_like(index, TP_INT64, from);
     if (*out && (!indexed || *indices)) return true;
     tpi_release(*out);
@@ -339,6 +342,12 @@ static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tens
 static tp_ints pooled_shape(const tpi_conv *c, tp_ints shape, int n, int64_t *buffer) {
     for (int64_t i = 0; i < shape.n; i++) buffer[i] = i < shape.n - n ? shape.v[i] : c->y[3 - n + (i - (shape.n - n))];
     return tp_ints_view(buffer, shape.n);
+}
+
+tp_layout tpi_pool_layout(bool channels_last, int64_t ndim) {
+    return channels_last && ndim == 4   ? TP_CHANNELS_LAST
+           : channels_last && ndim == 5 ? TP_CHANNELS_LAST_3D
+                                        : TP_CONTIGUOUS;
 }
 
 /* ---- Max pooling ---- */
@@ -386,8 +395,8 @@ tp_tensor *tpi_native_avg_pool(tp_tensor *self, int64_t dims, tp_ints kernel, tp
 /* The gradient of an average pool's input; `dims` spatial dims. */
 tp_tensor *tpi_native_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims, tp_ints kernel,
                                         tp_ints stride, tp_ints padding, bool ceil_mode, bool count_include_pad,
-                                        int64_t divisor) {
-    job j = {.act = AVERAGE_BACK};
+                                        int64_t divisor, bool channels_last) {
+    job j = {.act = AVERAGE_BACK, .channels_last = channels_last};
     tpi_windows w = {kernel, stride, padding, {0}, ceil_mode};
     tp_tensor *out = NULL;
     if (!tpi_pool_geometry(&j.c, input_shape, (int)dims, &w, "avg_pool_backward") ||
@@ -431,8 +440,9 @@ bool tpi_check_pooled_grad(const tp_tensor *grad, int64_t dims) {
     return true;
 }
 
-tp_tensor *tpi_native_adaptive_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims) {
-    job j = {.act = ADAPTIVE_AVERAGE_BACK};
+tp_tensor *tpi_native_adaptive_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims,
+                                                 bool channels_last) {
+    job j = {.act = ADAPTIVE_AVERAGE_BACK, .channels_last = channels_last};
     tp_tensor *out = NULL;
     if (!tpi_check_pooled_grad(grad, dims)) return NULL;
     if (!tpi_adaptive_geometry(&j.c, input_shape, (int)dims, tpi_shape(grad), "adaptive_avg_pool_backward"))

@@ -1,6 +1,6 @@
 /* Pooling on GPUs, of contiguous and channels_last tensors. What goes back is gathered: every element looks at the
  * windows it is in, so sums have one order. */
-#include "ops/channels_last.h"
+#include "tensor/channels_last.h"
 #include "ops/native_gpu.h"
 #include "ops/pool/by_indices_gpu.h"
 #include "ops/pool/pool.h"
@@ -18,10 +18,6 @@ static const tpi_gpu_site maximum = {"pool_gpu_kernel.h", "maximum"},
                           adaptive_average = {"pool_gpu_kernel.h", "adaptive_average"},
                           adaptive_maximum = {"pool_gpu_kernel.h", "adaptive_maximum"},
                           adaptive_back = {"pool_gpu_kernel.h", "adaptive_back"};
-
-static tp_layout layout_of(bool last, int64_t ndim) {
-    return !last ? TP_CONTIGUOUS : ndim == 5 ? TP_CHANNELS_LAST_3D : TP_CHANNELS_LAST;
-}
 
 /* Neighbouring channels that a thread moves at once: 16 bytes of elements, where all addresses allow that. */
 static int vector_of(const tp_tensor *out, const void *first, const void *second, int channels) {
@@ -76,7 +72,7 @@ static tp_tensor *forth(const tpi_gpu_site *site, const tpi_conv *c, const tpi_a
     if (!tpi_gpu_floats(self) || !self->numel) return NULL;
     int64_t buffer[5];
     bool last = tpi_is_only_channels_last(self);
-    tp_layout layout = layout_of(last, self->ndim);
+    tp_layout layout = tpi_pool_layout(last, self->ndim);
     tp_ints shape = pooled_shape(c, tpi_shape(self), n, buffer);
     tp_tensor *x = tpi_gpu_laid_out(self, layout),
               *out = x ? tpi_empty_layout(shape, (tp_dtype)self->dtype, tpi_device(self), layout) : NULL;
@@ -93,14 +89,16 @@ static tp_tensor *forth(const tpi_gpu_site *site, const tpi_conv *c, const tpi_a
     return out;
 }
 
-/* From the result's planes back to the input's. */
+/* From the result's planes back to the input's. channels_last: as the input lay, which a gradient of one element in a
+ * plane does not show. */
 static tp_tensor *back(const tpi_gpu_site *site, const tpi_conv *c, const tpi_average *how, tp_tensor *grad,
-                       tp_tensor *indices, tp_ints shape, int n) {
+                       tp_tensor *indices, tp_ints shape, int n, bool channels_last) {
     if (!tpi_gpu_floats(grad) || !grad->numel ||
         (indices && (indices->dtype != TP_INT64 || !tpi_same_shape(indices, grad))))
         return NULL;
-    bool last = tpi_is_only_channels_last(grad) || (indices && tpi_is_only_channels_last(indices));
-    tp_layout layout = layout_of(last, grad->ndim);
+    bool last = tpi_is_only_channels_last(grad) ||
+                (indices ? tpi_is_only_channels_last(indices) : channels_last && grad->ndim > 3);
+    tp_layout layout = tpi_pool_layout(last, grad->ndim);
     tp_tensor *g = tpi_gpu_laid_out(grad, layout), *at = indices ? tpi_gpu_laid_out(indices, layout) : NULL,
               *out = g && (at || !indices) ? tpi_empty_layout(shape, (tp_dtype)grad->dtype, tpi_device(grad), layout)
                                            : NULL;
@@ -156,7 +154,7 @@ tpi_served tpi_gpu_max_pool_backward(tp_tensor *grad, tp_tensor *indices, tp_int
         return TPI_DECLINED;
     for (int i = 0; i < dims; i++)
         c.y[3 - dims + i] = grad->shape[grad->ndim - dims + i]; /* ceil_mode may have made it larger */
-    return tpi_serve(back(&maximum_back, &c, NULL, grad, indices, input_shape, (int)dims), result);
+    return tpi_serve(back(&maximum_back, &c, NULL, grad, indices, input_shape, (int)dims, false), result);
 }
 
 tpi_served tpi_gpu_avg_pool(tp_tensor *self, int64_t dims, tp_ints kernel, tp_ints stride, tp_ints padding,
@@ -170,13 +168,13 @@ tpi_served tpi_gpu_avg_pool(tp_tensor *self, int64_t dims, tp_ints kernel, tp_in
 }
 tpi_served tpi_gpu_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims, tp_ints kernel, tp_ints stride,
                                      tp_ints padding, bool ceil_mode, bool count_include_pad, int64_t divisor,
-                                     tp_tensor **result) {
+                                     bool channels_last, tp_tensor **result) {
     tpi_conv c;
     tpi_average how = {count_include_pad, divisor == TP_NONE ? 0 : divisor};
     if (divisor == 0 ||
         !geometry_of(&c, input_shape, (int)dims, (tpi_windows){kernel, stride, padding, {0}, ceil_mode}))
         return TPI_DECLINED;
-    return tpi_serve(back(&average_back, &c, &how, grad, NULL, input_shape, (int)dims), result);
+    return tpi_serve(back(&average_back, &c, &how, grad, NULL, input_shape, (int)dims, channels_last), result);
 }
 
 tpi_served tpi_gpu_adaptive_avg_pool(tp_tensor *self, tp_ints output_size, int64_t dims, tp_tensor **result) {
@@ -186,10 +184,11 @@ tpi_served tpi_gpu_adaptive_avg_pool(tp_tensor *self, tp_ints output_size, int64
                          : NULL,
                      result);
 }
-tpi_served tpi_gpu_adaptive_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims, tp_tensor **result) {
+tpi_served tpi_gpu_adaptive_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims, bool channels_last,
+                                              tp_tensor **result) {
     tpi_conv c;
     return tpi_serve(adaptive_of(&c, input_shape, (int)dims, tpi_shape(grad))
-                         ? back(&adaptive_back, &c, NULL, grad, NULL, input_shape, (int)dims)
+                         ? back(&adaptive_back, &c, NULL, grad, NULL, input_shape, (int)dims, channels_last)
                          : NULL,
                      result);
 }

@@ -5,7 +5,7 @@
 #include "autograd/node.h"
 #include "ops/temporaries.h"
 #include "ops/native.h"
-#include "ops/channels_last.h"
+#include "tensor/channels_last.h"
 #include "ops/spatial_arguments.h"
 #include "tensor/sizes.h"
 #include "tpi_ops.h"

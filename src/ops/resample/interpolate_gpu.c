@@ -2,7 +2,7 @@
  * all gradients go, which are gathered. */
 #include "ops/native_gpu.h"
 #include "ops/compute_dtype.h"
-#include "ops/channels_last.h"
+#include "tensor/channels_last.h"
 #include "ops/resample/resample.h"
 
 static const tpi_gpu_site direct_site = {"resample_gpu_kernel.h", "direct"},

@@ -5,7 +5,7 @@
 #include "ops/native.h"
 #include "ops/resample/pad.h"
 #include "ops/compute_dtype.h"
-#include "ops/channels_last.h"
+#include "tensor/channels_last.h"
 #include "tensor/sizes.h"
 
 /* Left and right amounts of dim d. */

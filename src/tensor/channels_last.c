@@ -1,5 +1,5 @@
 /* See channels_last.h. */
-#include "ops/channels_last.h"
+#include "tensor/channels_last.h"
 
 tp_layout tpi_suggested_layout(const tp_tensor *t) {
     if ((t->ndim != 4 && t->ndim != 5) || t->strides[1] == 0) return TP_CONTIGUOUS;
