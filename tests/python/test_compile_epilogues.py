@@ -135,6 +135,40 @@ def test_batch_norm(layout, channels):
     assert not [name for name in after if "relu" in name], names
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, LAST])
+def test_maps_before_the_backward_of_batch_norm(layout):
+    """What goes back through relu and into residual sums is computed by the norms' kernels as they read it."""
+
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.convs = torch.nn.ModuleList(torch.nn.Conv2d(8, 8, 1, bias=False) for _ in range(2))
+            self.norms = torch.nn.ModuleList(torch.nn.BatchNorm2d(8) for _ in range(2))
+
+        def forward(self, x):
+            inner = F.relu(self.norms[0](self.convs[0](x)), inplace=True)
+            return F.relu(self.norms[1](self.convs[1](inner)) + x)
+
+    def network():
+        torch.manual_seed(0)
+        first = torch.nn.Conv2d(3, 8, 1, bias=False), torch.nn.BatchNorm2d(8), torch.nn.ReLU()
+        last = torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()
+        return torch.nn.Sequential(*first, Block(), Block(), *last).to("xpu", memory_format=layout)
+
+    eager, ours = network(), network()
+    compiled, x = torch.compile(ours), drawn(2, 3, 4, 4, layout=layout)
+    for _ in range(3):
+        same(trained(compiled, [x]), trained(eager, [x]))
+        same([p.grad for p in ours.parameters()], [p.grad for p in eager.parameters()])
+        ours.zero_grad()
+        eager.zero_grad()
+    result = compiled(x)
+    names = steps_of(result.backward, [torch.ones_like(result)])
+    behind = names[names.index("aten::adaptive_avg_pool_backward") + 1 :]
+    assert not [name for name in behind if "relu" in name], names
+    assert [name for name in behind if name.startswith("fused")] == [], names
+
+
 @pytest.mark.parametrize("through", [(6, 64), (2, 3, 64)])
 def test_a_cast_before_a_backward_is_left_out(through):
     """The gradient of a norm's result that was narrowed is read as it is, also by way of a view."""

@@ -67,7 +67,8 @@ static void choose_vector(call *c) {
     while (c->lanes < 32 && c->lanes * c->vector < c->channels) c->lanes *= 2;
 }
 
-static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, bool running, const tpi_neighbour *then) {
+static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, bool running, const tpi_neighbour *first,
+                                   const tpi_neighbour *then) {
     const tpi_gpu_define defines[] = {TPI_DEFINE("COLUMNS", c->columns),
                                       TPI_DEFINE("BACK", c->back),
                                       TPI_DEFINE("TRAINING", c->training),
@@ -80,12 +81,12 @@ static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, bool
                                       TPI_DEFINE_DTYPE("Y", c->dtype),
                                       TPI_DEFINE_DTYPE("W", c->weight_dtype),
                                       TPI_DEFINE_DTYPE("R", c->running_dtype)};
-    return tpi_gpu_site_kernel_with(c->device, site, c->wide, 12, defines, NULL, then);
+    return tpi_gpu_site_kernel_with(c->device, site, c->wide, 12, defines, first, then);
 }
 
 /* The parts' sums, in a fresh tensor; owned. As many parts as keep the device busy, which depends on shape and device
- * alone. */
-static tp_tensor *compute_sums(call *c) {
+ * alone. The maps that make the gradient are run here, and their result is kept for `apply`. */
+static tp_tensor *compute_sums(call *c, const tpi_neighbours *neighbours) {
     int64_t across = c->columns ? tpi_ceil_div(c->channels, c->lanes * c->vector) : c->channels,
             over = c->columns ? c->n : c->images;
     int64_t parts = tpi_ceil_div((int64_t)c->units * 8, across), least = c->columns ? 4 * 256 / c->lanes : 1;
@@ -94,24 +95,30 @@ static tp_tensor *compute_sums(call *c) {
     parts = tpi_ceil_div(over, each);
     c->parts = (int)parts;
     tp_tensor *sums = tpi_empty(TP_INTS(2, parts, c->channels), c->wide ? TP_FLOAT64 : TP_FLOAT32, c->device);
-    tpi_gpu_function *kernel = sums ? kernel_of(c, &sums_site, false, NULL) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(sums)),
-                                TPI_GPU_PTR(c->x->data),
-                                TPI_GPU_PTR(tpi_gpu_data(c->g)),
-                                TPI_GPU_PTR(tpi_gpu_data(c->mean)),
-                                TPI_GPU_PTR(tpi_gpu_data(c->rstd)),
-                                TPI_GPU_VAL(over),
-                                TPI_GPU_VAL(each),
-                                TPI_GPU_VAL(c->channels),
-                                TPI_GPU_VAL(c->plane)};
+    tpi_neighbour *first = c->back ? tpi_gpu_prologue_for(neighbours, c->g, c->vector) : NULL;
+    if (first) first->keeps = true;
+    tpi_gpu_function *kernel = sums ? kernel_of(c, &sums_site, false, first, NULL) : NULL;
+    tpi_gpu_neighbour_params params;
+    tpi_gpu_arg args[9 + TPI_GPU_NEIGHBOUR_ARGS] = {TPI_GPU_PTR(tpi_gpu_data(sums)),
+                                                    TPI_GPU_PTR(c->x->data),
+                                                    TPI_GPU_PTR(tpi_gpu_data(c->g)),
+                                                    TPI_GPU_PTR(tpi_gpu_data(c->mean)),
+                                                    TPI_GPU_PTR(tpi_gpu_data(c->rstd)),
+                                                    TPI_GPU_VAL(over),
+                                                    TPI_GPU_VAL(each),
+                                                    TPI_GPU_VAL(c->channels),
+                                                    TPI_GPU_VAL(c->plane)};
+    const int own = c->columns ? 8 : 9, nargs = own + tpi_gpu_neighbour_args(first, args + own, &params);
     const unsigned grid[3] = {(unsigned)across, (unsigned)parts, 1}, block[3] = {256, 1, 1};
-    if (kernel && tpi_gpu_launch3(c->device, kernel, grid, block, 0, c->columns ? 8 : 9, args)) return sums;
-    return tpi_release_then(sums, NULL);
+    if (!kernel || !tpi_gpu_launch3(c->device, kernel, grid, block, 0, nargs, args))
+        return tpi_release_then(sums, NULL);
+    if (first) first->taken = true;
+    return sums;
 }
 
 static bool apply(call *c, const tpi_neighbours *neighbours) {
     tpi_neighbour *then = tpi_gpu_epilogue_for(neighbours, c->y, c->vector);
-    tpi_gpu_function *kernel = kernel_of(c, &apply_site, false, then);
+    tpi_gpu_function *kernel = kernel_of(c, &apply_site, false, NULL, then);
     int64_t rows = c->n,
             across = c->columns ? tpi_ceil_div(c->channels, c->lanes * c->vector) : c->images * c->channels;
     int64_t along = c->columns ? tpi_ceil_div(rows, 256 / c->lanes) : tpi_ceil_div(c->plane, (int64_t)256 * c->vector),
@@ -142,7 +149,7 @@ static bool apply(call *c, const tpi_neighbours *neighbours) {
 static bool settle(call *c, const tp_tensor *parts, tp_tensor *running_mean, tp_tensor *running_var, double momentum,
                    double eps) {
     c->running_dtype = running_mean ? (tp_dtype)running_mean->dtype : c->running_dtype;
-    tpi_gpu_function *kernel = kernel_of(c, &settle_site, running_mean != NULL, NULL);
+    tpi_gpu_function *kernel = kernel_of(c, &settle_site, running_mean != NULL, NULL, NULL);
     int64_t stride = c->columns ? 1 : c->plane;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(parts)),
                                 TPI_GPU_PTR(c->x->data),
@@ -179,7 +186,7 @@ tpi_served tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_te
     tp_tensor *parts = NULL;
     if (ok) {
         choose_vector(&c);
-        if (training) ok = (parts = compute_sums(&c)) != NULL;
+        if (training) ok = (parts = compute_sums(&c, NULL)) != NULL;
         ok = ok && settle(&c, parts, running_mean, running_var, momentum, eps) && apply(&c, neighbours);
     }
     if (ok && training && running_mean) {
@@ -201,7 +208,7 @@ tpi_served tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_te
 }
 
 static bool settle_back(call *c, const tp_tensor *parts, tp_tensor *dweight, tp_tensor *dbias) {
-    tpi_gpu_function *kernel = kernel_of(c, &settle_site, false, NULL);
+    tpi_gpu_function *kernel = kernel_of(c, &settle_site, false, NULL, NULL);
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(parts->data),   TPI_GPU_PTR(dweight->data), TPI_GPU_PTR(dbias->data),
                                 TPI_GPU_PTR(c->sums->data), TPI_GPU_VAL(c->parts),      TPI_GPU_VAL(c->channels)};
     return kernel &&
@@ -226,7 +233,7 @@ tpi_served tpi_gpu_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ten
     bool ok = c.g && c.y && c.sums && dweight && dbias;
     if (ok) {
         choose_vector(&c);
-        ok = (parts = compute_sums(&c)) && settle_back(&c, parts, dweight, dbias) && apply(&c, neighbours);
+        ok = (parts = compute_sums(&c, neighbours)) && settle_back(&c, parts, dweight, dbias) && apply(&c, neighbours);
     }
     tpi_release(parts);
     tpi_release(c.x);

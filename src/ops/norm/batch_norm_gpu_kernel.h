@@ -18,6 +18,16 @@ typedef struct ALIGNED(T_X) piece_x {
 typedef struct ALIGNED(T_Y) piece_y {
     T_Y v[VEC];
 } piece_y;
+/* The gradient may have a prologue, which `sums` runs, and whose results it writes. */
+#ifdef KERNEL_sums
+#if PROLOGUE
+typedef PROLOGUE_PIECE piece_g;
+#define READ_GRAD(at) PROLOGUE_READ(at)
+#else
+typedef piece_x piece_g;
+#define READ_GRAD(at) (*(GLOBAL const piece_x *)(AT(const T_X, grad) + (at)))
+#endif
+#endif
 #define SLICES (256 / LANES)
 #define GROUP  256
 #define GROUPS 1
@@ -31,7 +41,7 @@ GROUP_REDUCTION(group_sum, A, JOIN_SUM)
  * the rows. Four rows are on their way at once. */
 KERNEL(entry)
 (PTR(parts), PTR(in), PTR(grad), PTR(mean), PTR(rstd), const int64_t rows, const int64_t rows_per_part,
- const int channels) {
+ const int channels PROLOGUE_ARGUMENTS) {
     SHARED A room[2][SLICES][LANES * VEC];
     const int lane = THREAD % LANES, slice = THREAD / LANES, c = ((int)BLOCK * LANES + lane) * VEC;
     A one[VEC], two[VEC];
@@ -54,14 +64,14 @@ KERNEL(entry)
         for (int64_t r = first + slice; r < last; r += 4 * SLICES) {
             piece_x p[4];
 #if BACK
-            piece_x q[4];
+            piece_g q[4];
 #endif
             UNROLL
             for (int i = 0; i < 4; i++) {
                 const int64_t row = r + i * SLICES < last ? r + i * SLICES : r;
                 p[i] = *(GLOBAL const piece_x *)(x + row * channels);
 #if BACK
-                q[i] = *(GLOBAL const piece_x *)(AT(const T_X, grad) + c + row * channels);
+                q[i] = READ_GRAD(c + row * channels);
 #endif
             }
             UNROLL
@@ -99,13 +109,12 @@ KERNEL(entry)
 /* A block has a channel (BLOCK) of a part of the images (BLOCK_Y). */
 KERNEL(entry)
 (PTR(parts), PTR(in), PTR(grad), PTR(mean), PTR(rstd), const int64_t images, const int64_t images_per_part,
- const int channels, const int64_t plane) {
+ const int channels, const int64_t plane PROLOGUE_ARGUMENTS) {
     SHARED A room[GROUP_ROOM];
     const int c = (int)BLOCK;
     GLOBAL const T_X *x = AT(const T_X, in);
 #if BACK
     const A shift = AT(const A, mean)[c], scale = AT(const A, rstd)[c];
-    GLOBAL const T_X *g = AT(const T_X, grad);
 #else
     const A shift = GET_X(x[(int64_t)c * plane]);
 #endif
@@ -117,7 +126,7 @@ KERNEL(entry)
         const int64_t image = first + i / pieces, at = (image * channels + c) * plane + i % pieces * VEC;
         const piece_x p = *(GLOBAL const piece_x *)(x + at);
 #if BACK
-        const piece_x q = *(GLOBAL const piece_x *)(g + at);
+        const piece_g q = READ_GRAD(at);
 #endif
         UNROLL
         for (int j = 0; j < VEC; j++) {
