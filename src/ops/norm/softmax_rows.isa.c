@@ -97,6 +97,29 @@ void TPI_ISA(K(tpi_softmax_rows_back))(bool log_form, int64_t rows, int64_t n, c
     }
 }
 
+/* A row of columns side by side: the largest so far; y = exp(x - m) onto s, with the least so far. */
+static inline void K(columns_max)(int64_t columns, const REAL *restrict x, REAL *restrict m) {
+    for (int64_t c = 0; c < columns; c++) m[c] = x[c] > m[c] ? x[c] : m[c];
+}
+
+static inline void K(columns_exp)(int64_t columns, const REAL *restrict x, const REAL *restrict m, REAL *restrict y,
+                                  REAL *restrict s, REAL *restrict least) {
+    for (int64_t c = 0; c < columns; c++) {
+        REAL e = EXP(x[c] - m[c]);
+        s[c] += e;
+        least[c] = e < least[c] ? e : least[c];
+        y[c] = e;
+    }
+}
+
+static inline void K(columns_end)(bool log_form, int64_t columns, const REAL *restrict x, const REAL *restrict m,
+                                  const REAL *restrict s, REAL *restrict y) {
+    if (log_form)
+        for (int64_t c = 0; c < columns; c++) y[c] = x[c] - m[c] - s[c];
+    else
+        for (int64_t c = 0; c < columns; c++) y[c] /= s[c];
+}
+
 void TPI_ISA(K(tpi_softmax_columns))(bool log_form, int64_t columns, int64_t n, int64_t stride, const REAL *x,
                                      REAL *y) {
     REAL m[TPI_SOFTMAX_COLUMNS], s[TPI_SOFTMAX_COLUMNS], least[TPI_SOFTMAX_COLUMNS];
@@ -105,36 +128,38 @@ void TPI_ISA(K(tpi_softmax_columns))(bool log_form, int64_t columns, int64_t n, 
         s[c] = 0;
         least[c] = 1;
     }
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < columns; c++) m[c] = x[i * stride + c] > m[c] ? x[i * stride + c] : m[c];
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < columns; c++) {
-            REAL e = EXP(x[i * stride + c] - m[c]);
-            s[c] += e;
-            least[c] = e < least[c] ? e : least[c];
-            y[i * stride + c] = e;
-        }
+    for (int64_t i = 0; i < n; i++) K(columns_max)(columns, x + i * stride, m);
+    for (int64_t i = 0; i < n; i++) K(columns_exp)(columns, x + i * stride, m, y + i * stride, s, least);
     for (int64_t c = 0; c < columns && !log_form; c++)
         if (least[c] == 0) K(put_faint)(n, stride, x + c, m[c], y + c);
     if (log_form)
         for (int64_t c = 0; c < columns; c++) s[c] = LOG(s[c]);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < columns; c++)
-            y[i * stride + c] = log_form ? x[i * stride + c] - m[c] - s[c] : y[i * stride + c] / s[c];
+    for (int64_t i = 0; i < n; i++) K(columns_end)(log_form, columns, x + i * stride, m, s, y + i * stride);
+}
+
+static inline void K(columns_add)(bool log_form, int64_t columns, const REAL *restrict grad, const REAL *restrict y,
+                                  REAL *restrict s) {
+    if (log_form)
+        for (int64_t c = 0; c < columns; c++) s[c] += grad[c];
+    else
+        for (int64_t c = 0; c < columns; c++) s[c] += grad[c] * y[c];
+}
+
+static inline void K(columns_back)(bool log_form, int64_t columns, const REAL *restrict grad, const REAL *restrict y,
+                                   const REAL *restrict s, REAL *restrict dx) {
+    if (log_form)
+        for (int64_t c = 0; c < columns; c++) dx[c] = grad[c] - s[c] * EXP(y[c]);
+    else
+        for (int64_t c = 0; c < columns; c++) dx[c] = y[c] * (grad[c] - s[c]);
 }
 
 void TPI_ISA(K(tpi_softmax_columns_back))(bool log_form, int64_t columns, int64_t n, int64_t stride, const REAL *grad,
                                           const REAL *y, REAL *dx) {
     REAL s[TPI_SOFTMAX_COLUMNS];
     for (int64_t c = 0; c < columns; c++) s[c] = 0;
+    for (int64_t i = 0; i < n; i++) K(columns_add)(log_form, columns, grad + i * stride, y + i * stride, s);
     for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < columns; c++)
-            s[c] += log_form ? grad[i * stride + c] : grad[i * stride + c] * y[i * stride + c];
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < columns; c++) {
-            REAL g = grad[i * stride + c], v = y[i * stride + c];
-            dx[i * stride + c] = log_form ? g - s[c] * EXP(v) : v * (g - s[c]);
-        }
+        K(columns_back)(log_form, columns, grad + i * stride, y + i * stride, s, dx + i * stride);
 }
 #undef AT_ONCE
 #undef PIECE
