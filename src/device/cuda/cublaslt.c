@@ -1,4 +1,4 @@
-/* Matrix products by cuBLASLt, with bias and activation in the same kernel. A shape's plan (descriptors and the
+/* Matrix products by cuBLASLt, with the bias in the same kernel. A shape's plan (descriptors and the
  * algorithm that the library picked) is made once and kept; the workspace comes from the caching allocator, so it is in
  * the stream's order and costs nothing when idle. Without the library nothing is served here, and our own kernels do
  * the work. */
@@ -30,7 +30,7 @@ enum {
     DESC_SCALE_B = 18,
     DESC_FAST = 25
 };
-enum { EPILOGUE_NONE = 1, EPILOGUE_RELU = 2, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32 };
+enum { EPILOGUE_NONE = 1, EPILOGUE_BIAS = 4 };
 enum {
     PREFER_WORKSPACE = 1,
     PREFER_REDUCTION = 3,
@@ -165,9 +165,7 @@ static key key_of(const tpi_gpu_gemm *g) {
     k.result = (uint8_t)g->result;
     k.trans_a = (uint8_t)g->trans_a;
     k.trans_b = (uint8_t)g->trans_b;
-    k.epilogue = (uint8_t)((g->bias ? EPILOGUE_BIAS : 0) | (g->act == TPI_GEMM_RELU   ? EPILOGUE_RELU
-                                                            : g->act == TPI_GEMM_GELU ? EPILOGUE_GELU
-                                                                                      : 0));
+    k.epilogue = g->bias ? EPILOGUE_BIAS : EPILOGUE_NONE;
     k.tf32 = g->tf32;
     k.reduced = g->reduced;
     k.accumulates = g->beta != 0;
@@ -215,7 +213,7 @@ static bool make_descriptors(plan *p, const tpi_gpu_gemm *g) {
     choose_types(k, &compute, &scale);
     if (lt.desc_new(&p->desc, compute, scale) != 0) return false;
     int32_t trans_a = operation(k->trans_a), trans_b = operation(k->trans_b);
-    uint32_t epilogue = k->epilogue ? k->epilogue : EPILOGUE_NONE;
+    uint32_t epilogue = k->epilogue;
     if (lt.desc_set(p->desc, DESC_TRANS_A, &trans_a, sizeof trans_a) ||
         lt.desc_set(p->desc, DESC_TRANS_B, &trans_b, sizeof trans_b) ||
         lt.desc_set(p->desc, DESC_EPILOGUE, &epilogue, sizeof epilogue))
@@ -280,8 +278,8 @@ static bool can_serve(const tpi_gpu_gemm *g) {
         g->batch <= 0)
         return false;
     if (is_float8(g->dtype) && !is_float8(g->dtype_b)) return false;
-    bool bytes = g->dtype == TP_INT8 && (g->result != TP_INT32 || g->bias || g->act != TPI_GEMM_PLAIN);
-    return !bytes && !(wide && (g->bias || g->act != TPI_GEMM_PLAIN)) && g->batch <= INT32_MAX;
+    bool bytes = g->dtype == TP_INT8 && (g->result != TP_INT32 || g->bias);
+    return !bytes && !(wide && g->bias) && g->batch <= INT32_MAX;
 }
 
 static int multiply(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g, plan *p, void *workspace) {

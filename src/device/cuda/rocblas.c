@@ -43,9 +43,9 @@ static int operation(int trans) { return trans == 'n' ? PLAIN : trans == 't' ? T
 static bool fits(int64_t v) { return v >= 0 && v <= INT32_MAX; }
 
 static bool can_serve(const tpi_gpu_gemm *g) {
-    return library_type(g->dtype) && library_type(g->result) && !g->bias && g->act == TPI_GEMM_PLAIN && g->m > 0 &&
-           g->n > 0 && g->k > 0 && g->batch > 0 && fits(g->m) && fits(g->n) && fits(g->k) && fits(g->batch) &&
-           fits(g->lda) && fits(g->ldb) && fits(g->ldc);
+    return library_type(g->dtype) && library_type(g->result) && !g->bias && g->m > 0 && g->n > 0 && g->k > 0 &&
+           g->batch > 0 && fits(g->m) && fits(g->n) && fits(g->k) && fits(g->batch) && fits(g->lda) && fits(g->ldb) &&
+           fits(g->ldc);
 }
 
 static int multiply(void *handle, const tpi_gpu_gemm *g) {

@@ -59,7 +59,7 @@ typedef struct tpi_gpu_arg {
     ((wide) ? (tpi_gpu_arg){TPI_GPU_VALUE, sizeof(double), &(double){(double)(x)}} \
             : (tpi_gpu_arg){TPI_GPU_VALUE, sizeof(float), &(float){(float)(x)}})
 
-/* Matrix products in column order of batches, BLAS's meaning: C = act(alpha op(A) op(B) + beta C + bias). */
+/* Matrix products in column order of batches, BLAS's meaning: C = alpha op(A) op(B) + beta C + bias. */
 typedef struct tpi_gpu_gemm {
     tp_dtype dtype;  /* of A, B and C: float16, bfloat16, float32, float64, complex64, complex128; of A and B alone:
                         int8, whose C is int32, and the two float8's */
@@ -71,7 +71,6 @@ typedef struct tpi_gpu_gemm {
     int64_t lda, ldb, ldc, stride_a, stride_b, stride_c; /* elements */
     double alpha, beta;
     const void *bias; /* m elements, one per row of C (a linear layer's, seen in column order), or NULL */
-    enum { TPI_GEMM_PLAIN, TPI_GEMM_RELU, TPI_GEMM_GELU } act;
     bool tf32;                      /* float32 products may round their inputs to TF32 */
     bool reduced;                   /* 16-bit products may accumulate in 16 bits (PyTorch's flag) */
     tp_dtype dtype_b;               /* float8: B's, which may be the other one */

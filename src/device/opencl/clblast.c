@@ -36,8 +36,8 @@ static int transposition(char t) { return t == 'n' ? AS_IT_IS : t == 't' ? TRANS
 tpi_served tpi_cl_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
     pthread_once(&once, open_library);
     bool single = g->dtype == TP_FLOAT32;
-    if ((!single && g->dtype != TP_FLOAT64) || g->result != g->dtype || g->bias || g->act != TPI_GEMM_PLAIN ||
-        g->batch > FEW || (single ? !blast.f32 : !blast.f64))
+    if ((!single && g->dtype != TP_FLOAT64) || g->result != g->dtype || g->bias || g->batch > FEW ||
+        (single ? !blast.f32 : !blast.f64))
         return TPI_DECLINED;
     tpi_cl_device *d = tpi_cl_device_at(index);
     if (d && d->caps.host_memory && !everywhere) return TPI_DECLINED;
