@@ -37,9 +37,9 @@ static void *host_alloc(size_t bytes) {
 }
 
 /* ---- The end of the program ----
- * A driver may still compile or run a kernel in a thread of its own when the program ends; PoCL's died then in what its
- * compiler had taken down already. Handlers run in the opposite order of their registration: ours comes before those of
- * the driver if it is registered after the driver has done something. */
+ * A driver may still run a kernel in a thread of its own when the program ends, and PoCL takes down what it runs with
+ * (tpi_cl_launch waits for what it compiles). Handlers run in the opposite order of their registration: ours comes
+ * before those of the driver if it is registered after the driver has done something. */
 static pid_t registered_by;
 
 static void finish_all(void) {
@@ -134,6 +134,7 @@ static void stream_free(int index, tpi_gpu_stream *stream) {
         }
     pthread_mutex_unlock(&d->lock);
     if (stream->probe) tpi_cl.ReleaseEvent(stream->probe);
+    if (d->caps.host_memory) tpi_cl.Finish(stream->queue); /* or nobody waits for it at the program's end */
     tpi_cl.ReleaseCommandQueue(stream->queue);
     tpi_mfree(stream);
 }

@@ -11,8 +11,18 @@ struct tpi_gpu_module {
     cl_program program;
 };
 
+/* A driver that runs on the host compiles a kernel when it is first launched in blocks of a size, in a thread of its
+ * own. Should the program end meanwhile, the compiler is taken down under it. So such a launch is waited for. */
+enum { FORMS = 16, WIDE_GRID = 0xffff /* PoCL compiles for smaller and for larger ones */ };
+typedef struct form {
+    unsigned block[3];
+    bool wide;
+} form;
+
 struct tpi_gpu_function {
     cl_kernel kernel;
+    form forms[FORMS]; /* in which it was launched */
+    int nforms;
     pthread_mutex_t lock; /* from the first argument to the launch */
     char name[96];
 };
@@ -142,6 +152,7 @@ bool tpi_cl_function(int index, tpi_gpu_module *module, const char *name, tpi_gp
         return false;
     }
     made->kernel = kernel;
+    made->nforms = 0;
     pthread_mutex_init(&made->lock, NULL);
     snprintf(made->name, sizeof made->name, "%s", name);
     *function = made;
@@ -169,6 +180,19 @@ static bool set_arguments(tpi_gpu_function *f, int nargs, const tpi_gpu_arg *arg
     return true;
 }
 
+static bool is_new_form(tpi_gpu_function *f, const size_t all[3], const unsigned block[3]) { /* its lock is held */
+    form now = {.wide = false};
+    for (int d = 0; d < 3; d++) {
+        now.block[d] = block[d];
+        now.wide |= all[d] / block[d] > WIDE_GRID;
+    }
+    for (int i = 0; i < f->nforms; i++)
+        if (f->forms[i].wide == now.wide && !memcmp(f->forms[i].block, now.block, sizeof now.block)) return false;
+    if (f->nforms == FORMS) return false;
+    f->forms[f->nforms++] = now;
+    return true;
+}
+
 bool tpi_cl_launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const unsigned grid[3],
                    const unsigned block[3], size_t shared, int nargs, const tpi_gpu_arg *args) {
     enum { FLUSH_EVERY = 16 };
@@ -185,11 +209,12 @@ bool tpi_cl_launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const
     pthread_mutex_lock(&f->lock);
     bool set = set_arguments(f, nargs, args);
     cl_int code = set ? tpi_cl.EnqueueNDRangeKernel(s->queue, f->kernel, 3, NULL, all, group, 0, NULL, NULL) : 0;
+    const bool compiles = set && tpi_cl_peek(index)->caps.host_memory && is_new_form(f, all, block);
     pthread_mutex_unlock(&f->lock);
     if (code)
         return tpi_refuse(TP_ERR_RUNTIME,
                           "OpenCL error %d: kernel %s could not be launched with %ux%ux%u blocks of %ux%ux%u threads",
                           code, f->name, grid[0], grid[1], grid[2], block[0], block[1], block[2]);
     if (set && atomic_fetch_add_explicit(&s->work, 1, memory_order_relaxed) % FLUSH_EVERY == 0) tpi_cl.Flush(s->queue);
-    return set;
+    return set && (!compiles || tpi_cl_ok(tpi_cl.Finish(s->queue), "Finish"));
 }
