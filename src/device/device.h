@@ -46,9 +46,10 @@ enum {
 };
 
 /* Dtypes of 8 and 16 bits that kernels of cheap maps read and write themselves, one after the other in a row of their
- * table; the rows: no input is constant, the first is, the second is. A constant input is of the compute type, and only
- * its first element is read. */
+ * table; the rows: no input is constant, the first is, the second is. A map of three inputs has the last row alone,
+ * for a constant third input too. A constant input is of the compute type, and only its first element is read. */
 enum {
+    TPI_NARROW_B8, /* without constants */
     TPI_NARROW_U8,
     TPI_NARROW_I8,
     TPI_NARROW_I16,

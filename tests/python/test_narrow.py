@@ -17,6 +17,8 @@ WIDE = {
 }
 ARITHMETIC = [torch.add, torch.sub, torch.mul, torch.maximum, torch.minimum]
 TESTS = [torch.lt, torch.ge, torch.eq, torch.ne]
+OF_ONE = [torch.neg, torch.abs, torch.sign, torch.signbit, torch.logical_not, torch.floor, torch.isfinite]
+LOGICAL = [torch.logical_and, torch.logical_or, torch.logical_xor]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan"), 65504.0, 6e-8, 1e-30]
 
 
@@ -47,7 +49,14 @@ def check_dtype(dtype):
             same(f(x, y), f(x.to(wide), y.to(wide)).to(dtype))
         for f in TESTS:
             same(f(x, y), f(x.to(wide), y.to(wide)))
+        for f in OF_ONE:
+            expected = f(x.to(wide))
+            same(f(x), expected if expected.dtype == torch.bool else expected.to(dtype))
         same(x.relu(), x.to(wide).relu().to(dtype))
+        for bounds in ((-20, 60), (20, -60), (-1000, 1000)):
+            same(x.clamp(*bounds), x.to(wide).clamp(*bounds).to(dtype))
+        same(x.clamp(x[0], y[0]), x.to(wide).clamp(x[0].to(wide), y[0].to(wide)).to(dtype))
+        same(x.clamp(y, y + 9), x.to(wide).clamp(y.to(wide), (y + 9).to(wide)).to(dtype))
         same(x + 2, (x.to(wide) + 2).to(dtype))
         same(3 - x, (3 - x.to(wide)).to(dtype))
         same(x < 7, x.to(wide) < 7)
@@ -67,14 +76,49 @@ def check_dtype(dtype):
     same(torch.mul(x, x, out=out), (x.to(wide) * x.to(wide)).to(dtype).to(out.dtype))
 
 
+def check_truth():
+    """Truth values: every pair of them, and bytes that are neither 0 nor 1."""
+    for count in (1, 15, 16, 37, 5000):
+        x, y = (values(torch.int16, count, seed) % 3 == 0 for seed in (0, 3))
+        wide = [x.to(torch.int32), y.to(torch.int32)]
+        for f in ARITHMETIC:
+            if f is not torch.sub:
+                same(f(x, y), f(*wide) != 0)
+        for f in TESTS + LOGICAL:
+            same(f(x, y), f(*wide))
+        for f in (torch.logical_not, torch.sign):
+            same(f(x), f(wide[0]) != 0)
+        same(torch.eq(x, True), wide[0] == 1)
+        same(torch.add(x, 2), wide[0].long() + 2)
+    odd = torch.tensor([0, 1, 2, 255] * 9, dtype=torch.uint8)
+    true = odd != 0
+    same(odd.view(torch.bool) == true, torch.ones(36, dtype=torch.bool))
+    same((odd.view(torch.bool) * true).view(torch.uint8), true.to(torch.uint8))
+    same((odd.view(torch.bool) + true).view(torch.uint8), true.to(torch.uint8))
+    same(torch.logical_xor(odd.view(torch.bool), true), torch.zeros(36, dtype=torch.bool))
+
+
+def test_signs_of_bfloat16_keep_zeros_and_write_one_nan():
+    x = torch.arange(-(2**15), 2**15).to(torch.int16).view(torch.bfloat16)
+    for f in (torch.neg, torch.abs):
+        expected = f(x.float()).to(torch.bfloat16)
+        assert (f(x).view(torch.int16) == expected.view(torch.int16)).all()
+
+
 @pytest.mark.parametrize("dtype", WIDE, ids=str)
 def test_narrow_elements_compute_as_wide_ones(dtype):
     check_dtype(dtype)
 
 
+def test_truth_values_compute_as_integers():
+    check_truth()
+
+
 @pytest.mark.parametrize("isa", ["base", "avx2"])
 def test_narrow_elements_on_older_processors(isa):
-    code = "import test_narrow\nfor dtype in test_narrow.WIDE: test_narrow.check_dtype(dtype)"
+    code = (
+        "import test_narrow\nfor dtype in test_narrow.WIDE: test_narrow.check_dtype(dtype)\ntest_narrow.check_truth()"
+    )
     where = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
     environment = dict(os.environ, TAPER_ISA=isa, PYTHONPATH=where)
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)

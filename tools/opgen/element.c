@@ -94,14 +94,14 @@ static const function functions[] = {
     {"min", 2, RI, 0, 0}, /* a NaN wins */
     {"atan2", 2, R, 0, 0},
     {"hypot", 2, R, 0, 0},
-    {"fmod", 2, RI, 0, 0},
+    {"fmod", 2, RI, 0, DIVIDES},
     {"nextafter", 2, R, 0, 0},
     {"ldexp", 2, R, 0, 0},
     {"fma", 3, R, 0, 0},
-    {"floordiv", 2, RI, 0, 0},
-    {"remainder", 2, RI, 0, 0}, /* Python's: towards minus infinity, the divisor's sign */
-    {"gcd", 2, CAT_INT, 0, 0},
-    {"lcm", 2, CAT_INT, 0, 0},
+    {"floordiv", 2, RI, 0, DIVIDES},
+    {"remainder", 2, RI, 0, DIVIDES}, /* Python's: towards minus infinity, the divisor's sign */
+    {"gcd", 2, CAT_INT, 0, DIVIDES},
+    {"lcm", 2, CAT_INT, 0, DIVIDES},
     {"isnan", 1, RIC, RESULT_BOOL, 0},
     {"isinf", 1, RIC, RESULT_BOOL, 0},
     {"isfinite", 1, RIC, RESULT_BOOL, 0},

@@ -568,6 +568,7 @@ text write_kernels(const char *family) {
             "parameter */\n");
     put(&t, "#include \"device/cpu/element.h\"\n#include \"device/cpu/isa.h\"\n#include \"device/device.h\"\n\n");
     int n = 0;
+    begin_narrow();
     for (int i = 0; i < nops; i++) {
         const op *o = ops[i];
         if (strcmp(o->family, family)) continue;

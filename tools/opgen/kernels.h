@@ -17,6 +17,7 @@ void store_state(text *t, const op *o, ctype c, const char *indent, const block 
                  const char *index, const scope *names);
 /* narrow.c: kernels for elements of 8 and 16 bits. */
 bool has_narrow(const op *o);
+void begin_narrow(void); /* of a family */
 void write_narrow(text *t, const op *o);
 char *narrow_members(const op *o); /* of tpi_map_op */
 void write_results(text *t, const op *o, ctype c, const char *indent, const char *index, const scope *names);

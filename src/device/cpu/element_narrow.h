@@ -16,6 +16,12 @@ EL uint16_t el_store_bf16(float x) { /* tpi_float_to_bf16 without branches */
     const uint32_t rounded = (v.u + 0x7fffu + ((v.u >> 16) & 1u)) >> 16;
     return (uint16_t)((v.u & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
 }
+/* The sign alone changes; a NaN is written as above. */
+EL uint16_t el_unless_nan_bf16(uint16_t x, uint16_t otherwise) {
+    return (uint16_t)((x & 0x7fffu) > 0x7f80u ? 0x7fc0u : otherwise);
+}
+EL uint16_t el_neg_bf16(uint16_t x) { return el_unless_nan_bf16(x, (uint16_t)(x ^ 0x8000u)); }
+EL uint16_t el_abs_bf16(uint16_t x) { return el_unless_nan_bf16(x, (uint16_t)(x & 0x7fffu)); }
 
 EL void el_load_tile_f16(const uint16_t *x, float *tile) {
 #if defined(__AVX512F__)

@@ -161,6 +161,7 @@ static void map_chunk(int64_t chunk, void *context) {
 
 static int narrow_of(int dtype) {
     switch (dtype) {
+    case TP_BOOL: return TPI_NARROW_B8;
     case TP_UINT8: return TPI_NARROW_U8;
     case TP_INT8: return TPI_NARROW_I8;
     case TP_INT16: return TPI_NARROW_I16;
@@ -183,22 +184,34 @@ static bool narrow_allowed(const map_job *job, const tpi_map_op *op, tpi_ctype c
     return compute == TPI_I32 ? when->i32 == 1 : compute == TPI_F32 ? when->f32 == 1.0f : when->f64 == 1.0;
 }
 
-/* The kernel for operands that all have one narrow dtype, but for at most one that is a single element; NULL: there is
- * none. The dtype goes into *dtype, the single element's place among the operands into *constant (0: there is none). */
+/* Does a narrow kernel whose constant is operand `constant` (0: none is) take operand k as one element? */
+static bool is_single(const map_job *job, int k, int constant) {
+    return constant && (k == constant || (job->nargs > 3 && k > constant));
+}
+
+/* The first operand that is a single element for the kernels of op->narrow; 0: there is none. */
+static int first_constant(const map_job *job) {
+    const tpi_plan *p = job->plan;
+    if (job->nargs > 3) return is_constant(p, 2) && is_constant(p, 3) ? 2 : 0;
+    for (int k = job->nargs - 1; k > 0 && job->nargs > 2; k--)
+        if (is_constant(p, k)) return k;
+    return 0;
+}
+
+/* The kernel for operands that all have one narrow dtype, but for those that are a single element; NULL: there is none.
+ * The dtype goes into *dtype, the first single element's place among the operands into *constant (0: there is none). */
 static tpi_block_fn narrow_kernel(const map_job *job, const tpi_map_op *op, tpi_ctype compute, int *dtype,
                                   int *constant) {
     const tpi_plan *p = job->plan;
     const tpi_block_fn *table = op->narrow[tpi_cpu_isa];
     if (!table || (compute != TPI_I32 && compute != TPI_F32) || !narrow_allowed(job, op, compute)) return NULL;
-    *constant = 0;
-    for (int k = job->nargs - 1; k > 0 && job->nargs > 2 && !*constant; k--)
-        if (is_constant(p, k)) *constant = k;
+    *constant = first_constant(job);
     *dtype = p->dtype[*constant == 1 ? 2 : 1];
     for (int k = 1; k < job->nargs; k++)
-        if (k != *constant && p->dtype[k] != *dtype) return NULL;
+        if (!is_single(job, k, *constant) && p->dtype[k] != *dtype) return NULL;
     if ((tpi_ctype)tpi_dtype_ctype[*dtype] != compute) return NULL; /* integers beside 0.5 are compared as floats */
     const int narrow = narrow_of(*dtype);
-    if (narrow == TPI_NARROWS || p->dtype[0] != (op->result == TPI_RESULT_SAME ? *dtype : TP_BOOL)) return NULL;
+    if (narrow == TPI_NARROWS || p->dtype[0] != tpi_result_dtype(op->result, (tp_dtype)*dtype)) return NULL;
     return table[*constant * TPI_NARROWS + narrow];
 }
 
@@ -238,12 +251,12 @@ static void study_rows(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
 }
 
 /* The types that the kernel takes operands in. A narrow kernel reads and writes elements of the dtype `narrow` as they
- * are, but for operand `constant`, a number. */
+ * are, but for single ones, from operand `constant` on. */
 static void settle_types(map_job *job, const tpi_map_op *op, tp_dtype type, tp_dtype narrow, int constant) {
     job->type[0] = (uint8_t)tpi_result_dtype(op->result, narrow ? narrow : type);
     for (int k = 1; k < job->nargs; k++) {
         const tpi_ctype fixed = (tpi_ctype)op->in_type[k - 1];
-        if (narrow && k != constant)
+        if (narrow && !is_single(job, k, constant))
             job->type[k] = (uint8_t)narrow;
         else
             job->type[k] = (uint8_t)(fixed == TPI_CTYPES ? type : tpi_ctype_dtype(fixed));
