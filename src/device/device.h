@@ -120,6 +120,9 @@ typedef struct tpi_fold_op {
                               (double for float), else fixed */
     uint8_t out_type[4];   /* TPI_RESULT_* */
     uint8_t param_type[4];
+    /* For each state variable the map that its step is, where integers join in any order, as the largest does; NULL:
+     * the step is no such map. */
+    const tpi_map_op *join[2];
     const tpi_fold_kernel *fn[TPI_ISAS]; /* [isa][compute type] */
     const char *const *source; /* [compute type]: state_t, op_start(), op_step(), op_merge(), op_finish() in the dialect
                                   of gpu/kernels */

@@ -76,6 +76,31 @@ def check_dtype(dtype):
     same(torch.mul(x, x, out=out), (x.to(wide) * x.to(wide)).to(dtype).to(out.dtype))
 
 
+def check_folds(dtype):
+    """Columns and rows that are joined before they are widened, and those that are too short for that."""
+    wide = torch.int32
+    for shape in ((1,), (511,), (512,), (4099,), (70001,), (7, 700), (700, 7), (300, 16), (300, 37), (5, 40, 33)):
+        count = torch.Size(shape).numel()
+        x = values(torch.int16, count, 0)
+        x = (x % 3 == 0 if dtype == torch.bool else x.to(dtype)).view(shape)
+        dims = [[], *([d] for d in range(len(shape))), list(range(len(shape)))]
+        for view in (x, x.flip(0), x.transpose(0, -1), x[..., ::2]):
+            for dim in dims:
+                for f in (torch.amax, torch.amin):
+                    same(f(view, dim), f(view.to(wide), dim).to(dtype))
+                if dim:
+                    for f in (torch.any, torch.all):
+                        same(f(view, dim).to(torch.bool), f(view.to(wide), dim))
+            both = torch.aminmax(view)
+            same(both[0], view.to(wide).amin().to(dtype))
+            same(both[1], view.to(wide).amax().to(dtype))
+        for place in {0, count // 3, count - 1}:  # no element is left out
+            one = torch.zeros(count, dtype=torch.int16)
+            one[place] = 1
+            one = one.to(dtype).view(shape)
+            assert one.amax().item() == 1 and one.any().item() and not (1 - one.to(wide)).to(dtype).all().item()
+
+
 def check_truth():
     """Truth values: every pair of them, and bytes that are neither 0 nor 1."""
     for count in (1, 15, 16, 37, 5000):
@@ -114,11 +139,24 @@ def test_truth_values_compute_as_integers():
     check_truth()
 
 
+FOLDED = [torch.bool, torch.uint8, torch.int8, torch.int16]
+
+
+@pytest.mark.parametrize("dtype", FOLDED, ids=str)
+def test_narrow_elements_fold_as_wide_ones(dtype):
+    check_folds(dtype)
+
+
 @pytest.mark.parametrize("isa", ["base", "avx2"])
 def test_narrow_elements_on_older_processors(isa):
-    code = (
-        "import test_narrow\nfor dtype in test_narrow.WIDE: test_narrow.check_dtype(dtype)\ntest_narrow.check_truth()"
-    )
+    code = """
+import test_narrow
+for dtype in test_narrow.WIDE:
+    test_narrow.check_dtype(dtype)
+for dtype in test_narrow.FOLDED:
+    test_narrow.check_folds(dtype)
+test_narrow.check_truth()
+"""
     where = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
     environment = dict(os.environ, TAPER_ISA=isa, PYTHONPATH=where)
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)

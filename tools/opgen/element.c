@@ -90,8 +90,8 @@ static const function functions[] = {
     {"copysign", 2, R, 0, 0},
     {"fmax", 2, RI, 0, 0},
     {"fmin", 2, RI, 0, 0}, /* a NaN loses */
-    {"max", 2, RI, 0, 0},
-    {"min", 2, RI, 0, 0}, /* a NaN wins */
+    {"max", 2, RI, 0, JOINS},
+    {"min", 2, RI, 0, JOINS}, /* a NaN wins */
     {"atan2", 2, R, 0, 0},
     {"hypot", 2, R, 0, 0},
     {"fmod", 2, RI, 0, DIVIDES},

@@ -812,6 +812,7 @@ static void fold_descriptor(text *t, const op *o) {
         put(&params, "%s, ", param_enum(v));
         nparam++;
     }
+    declare_joins(t, o);
     put(t,
         "TPI_ISA_DECLARE(extern const tpi_%s_kernel, tpk_%s, [TPI_CTYPES]);\nextern const char *const "
         "tpt_%s[TPI_CTYPES];\n",
@@ -825,7 +826,7 @@ static void fold_descriptor(text *t, const op *o) {
     if (o->kind == K_FOLD)
         put(t, "    .empty_error = %s, .each = %d, .uses_index = %d, .end = TPI_FOLD_ENDS_IN_%s,\n",
             o->empty_error ? o->empty_error : "TP_OK", o->each, o->first || step_uses_index(o), register_end(o));
-    put(t, "    .state_type = {");
+    put(t, "%s    .state_type = {", narrow_joins(o));
     for (int i = 0; i < o->start->n; i++) {
         const char *s = o->start->type[i];
         put(t, "%s, ",

@@ -19,6 +19,8 @@ void store_state(text *t, const op *o, ctype c, const char *indent, const block 
 bool has_narrow(const op *o);
 void begin_narrow(void); /* of a family */
 void write_narrow(text *t, const op *o);
-char *narrow_members(const op *o); /* of tpi_map_op */
+char *narrow_members(const op *o);        /* of tpi_map_op */
+void declare_joins(text *t, const op *o); /* the maps that narrow_joins() names */
+char *narrow_joins(const op *o);          /* a member of tpi_fold_op */
 void write_results(text *t, const op *o, ctype c, const char *indent, const char *index, const scope *names);
 #endif

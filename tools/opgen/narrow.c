@@ -191,3 +191,51 @@ char *narrow_members(const op *o) {
     map_inputs(o, -1, &k);
     return format(".narrow = TPI_ISA_TABLE(tpn_%s), .narrow_when = %d, ", o->cname, narrow_when(o, &k));
 }
+
+/* ---- Folds whose steps are maps ---- */
+
+/* Does it join two names, as `max(x, acc)` does? */
+static bool joins(const expr *e) {
+    if (e->n != 2 || e->arg[0]->kind != E_NAME || e->arg[1]->kind != E_NAME) return false;
+    if (e->kind == E_BINARY) return !strcmp(e->name, "&&") || !strcmp(e->name, "||");
+    const function *f = e->kind == E_CALL ? find_function(e->name, 2) : NULL;
+    return f && f->facts & JOINS;
+}
+
+/* The map that joins elements as the step of state variable i does; NULL: it does more, or no map has narrow kernels
+ * for that. */
+static const op *join_of(const op *o, int i) {
+    const expr *e = o->step->value[i];
+    if (!joins(e) || (o->step->name[i] && strcmp(o->step->name[i], o->start->name[i]))) return NULL;
+    const bool of_element = !strcmp(e->arg[0]->name, "x") || !strcmp(e->arg[1]->name, "x"),
+               of_state = !strcmp(e->arg[0]->name, o->start->name[i]) || !strcmp(e->arg[1]->name, o->start->name[i]);
+    for (int m = 0; m < nops && of_element && of_state; m++) {
+        const expr *body = ops[m]->kind == K_MAP && ops[m]->body->n == 1 ? ops[m]->body->value[0] : NULL;
+        kernel_inputs k;
+        if (!body || body->kind != e->kind || !joins(body) || strcmp(body->name, e->name)) continue;
+        map_inputs(ops[m], -1, &k);
+        if (k.n == 2 && !k.nparam && has_narrow(ops[m])) return ops[m];
+    }
+    return NULL;
+}
+
+enum { MOST_JOINS = 2 };
+static bool has_joins(const op *o) {
+    if (o->kind != K_FOLD || o->first || o->start->n > MOST_JOINS || o->step->n != o->start->n) return false;
+    for (int i = 0; i < o->start->n; i++)
+        if (!join_of(o, i)) return false;
+    return true;
+}
+
+void declare_joins(text *t, const op *o) {
+    for (int i = 0; has_joins(o) && i < o->start->n; i++)
+        put(t, "extern const tpi_map_op tpi_map_%s;\n", join_of(o, i)->cname);
+}
+char *narrow_joins(const op *o) {
+    if (!has_joins(o)) return "";
+    text t = {0};
+    put(&t, "    .join = {");
+    for (int i = 0; i < o->start->n; i++) put(&t, "&tpi_map_%s, ", join_of(o, i)->cname);
+    put(&t, "},\n");
+    return t.s;
+}

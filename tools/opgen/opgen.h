@@ -322,11 +322,12 @@ typedef struct function {
     int facts;  /* of those below */
 } function;
 enum {
-    COSTLY = 1,  /* it takes longer to compute than an element to be moved */
-    SPECIAL = 2, /* it stands in element_special.h */
-    EXACT = 4,   /* vectors of it have the bits of one by one, though it is costly */
-    HAS_RUN = 8, /* there is an el_run_*() over many elements */
-    DIVIDES = 16 /* integers are divided by it */
+    COSTLY = 1,   /* it takes longer to compute than an element to be moved */
+    SPECIAL = 2,  /* it stands in element_special.h */
+    EXACT = 4,    /* vectors of it have the bits of one by one, though it is costly */
+    HAS_RUN = 8,  /* there is an el_run_*() over many elements */
+    DIVIDES = 16, /* integers are divided by it */
+    JOINS = 32    /* of integers it joins any number in any order, each as often as one likes, to the same value */
 };
 const function *find_function(const char *name, int nargs);
 bool calls_special(const char *code);           /* does a text call one of the special ones? */

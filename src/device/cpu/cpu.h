@@ -10,6 +10,19 @@
 
 extern const tpi_device_ops tpi_cpu_ops;
 
+/* The dtype among those that narrow kernels read (device/device.h); TPI_NARROWS: it is none of them. */
+static inline int tpi_narrow_of(int dtype) {
+    switch (dtype) {
+    case TP_BOOL: return TPI_NARROW_B8;
+    case TP_UINT8: return TPI_NARROW_U8;
+    case TP_INT8: return TPI_NARROW_I8;
+    case TP_INT16: return TPI_NARROW_I16;
+    case TP_FLOAT16: return TPI_NARROW_F16;
+    case TP_BFLOAT16: return TPI_NARROW_BF16;
+    default: return TPI_NARROWS;
+    }
+}
+
 bool tpi_cpu_map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params);
 bool tpi_cpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute,
                   const tpi_param *params);

@@ -11,6 +11,7 @@
 #include "device/cpu/axes.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/block_program.h"
+#include "device/cpu/join.h"
 #include "device/launch.h"
 #include <stddef.h>
 #include <stdlib.h>
@@ -36,6 +37,7 @@ typedef struct fold_job {
     tpi_axes kept, reduced;
     tp_dtype type; /* of the kernel's blocks */
     bool side_by_side;
+    tpi_join join;               /* joins narrow elements before the kernel sees them, if it has kernels */
     bool direct;                 /* one column after the other, and the kernel reads x itself */
     bool columns_lie_closer;     /* than elements of a column: then units of the same piece come one after the other */
     int64_t width, blocks;       /* columns in a block, blocks */
@@ -76,12 +78,13 @@ static size_t scratch_bytes(fold_job *job) {
     job->fed_bytes =
         job->feed ? whole_lines((int64_t)offsetof(fed_scratch, program)) + tpi_program_scratch_bytes(job->feed) : 0;
     int states = job->pieces == 1 ? job->op->nstate : 0;
-    return job->fed_bytes + job->x_bytes + (size_t)(states + job->op->nout) * job->column_bytes;
+    size_t join_bytes = job->join.n ? TPI_JOIN_SCRATCH : 0;
+    return job->fed_bytes + job->x_bytes + join_bytes + (size_t)(states + job->op->nout) * job->column_bytes;
 }
 
 static fold_scratch lay_out(const fold_job *job, char *scratch) {
     fold_scratch s = {.fed = job->feed ? (fed_scratch *)(void *)scratch : NULL, .x = scratch + job->fed_bytes};
-    char *at = s.x + job->x_bytes;
+    char *at = s.x + job->x_bytes + (job->join.n ? TPI_JOIN_SCRATCH : 0);
     for (int v = 0; v < job->op->nstate && job->pieces == 1; v++, at += job->column_bytes) s.state[v] = at;
     for (int k = 0; k < job->op->nout; k++, at += job->column_bytes) s.out[k] = at;
     return s;
@@ -162,11 +165,42 @@ static int64_t stretch_of(const fold_job *job) {
 
 /* ---- From memory ---- */
 
+/* n elements of each column from `from` on, joined to a few. */
+static void join_inner(const fold_job *job, const tpi_columns *c, int64_t from, int64_t n, char *const *state,
+                       char *scratch) {
+    const int64_t size = job->join.size, apart = job->kept.ndim ? job->kept.x[0] : 0;
+    char *joined = scratch + job->x_bytes;
+    for (int64_t i = 0; i < c->count; i++) {
+        char *at[TPI_STATES];
+        for (int v = 0; v < job->op->nstate; v++) at[v] = state[v] + i * job->states.size[v];
+        for (int k = 0; k < job->join.n; k++) {
+            const int64_t few = tpi_join_column(&job->join, k, n, c->x + i * apart + from * size, joined);
+            tpi_load_run(few, joined, size, job->x->dtype, scratch, job->type);
+            job->kernel->inner(&(tpi_stretches){1, few, scratch, 0, from, 0, 1}, at, job->params);
+        }
+    }
+}
+
+/* Rows x, x + along, ... of all columns, joined to one. */
+static void join_outer(const fold_job *job, const tpi_columns *c, int64_t rows, const char *x, int64_t along,
+                       char *const *state, char *scratch) {
+    char *joined = scratch + job->x_bytes;
+    for (int k = 0; k < job->join.n; k++) {
+        tpi_join_rows(&job->join, k, c->count, rows, x, along, joined);
+        tpi_load_run(c->count, joined, job->join.size, job->x->dtype, scratch, job->type);
+        job->kernel->outer(c->count, 1, scratch, 0, 0, state, job->params);
+    }
+}
+
 /* Elements from .. to of each column, one column after the other. */
 static void fold_inner(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state,
                        char *scratch) {
     const tpi_axes *r = &job->reduced;
     int64_t n = to - from, stride = r->ndim ? r->x[0] : 0, apart = job->kept.ndim ? job->kept.x[0] : 0;
+    if (job->join.n && n >= TPI_JOIN_LEAST) {
+        join_inner(job, c, from, n, state, scratch);
+        return;
+    }
     if (job->direct) {
         job->kernel->inner(&(tpi_stretches){c->count, n, c->x + from * stride, apart, from, 0, 1}, state, job->params);
         return;
@@ -217,6 +251,10 @@ static void fold_outer(const fold_job *job, const tpi_columns *c, int64_t from, 
         const char *x = c->x + tpi_walk_offset(&walk, i);
         n = walk.ndim ? length - i % length : 1; /* rows as far apart from each other */
         if (n > to - i) n = to - i;
+        if (job->join.n && n > 1 && c->count >= TPI_LANES) {
+            join_outer(job, c, n, x, along, state, scratch);
+            continue;
+        }
         if (!direct && n > ROWS) n = ROWS;
         if (direct && from_memory) n = 1; /* memory brings one row after the other faster than several side by side */
         for (int64_t r = 0; r < n && !direct; r++)
@@ -309,7 +347,9 @@ static void choose_cut(fold_job *job) {
     job->side_by_side = k->ndim && k->size[0] >= FEW_COLUMNS && (job->columns_lie_closer || r->total < SHORT_COLUMN);
     job->direct = !job->side_by_side && job->x->dtype == job->type &&
                   (r->ndim == 0 || (r->ndim == 1 && (r->x[0] == tpi_dtype_bytes[job->type] || r->total == 1)));
-    job->piece = job->side_by_side ? OUTER_PIECE : INNER_PIECE;
+    const tpi_axes *along = job->side_by_side ? k : r; /* what lies together is joined */
+    if (along->ndim == 0 || along->x[0] != job->join.size || (!job->side_by_side && r->ndim > 1)) job->join.n = 0;
+    job->piece = job->side_by_side ? OUTER_PIECE : job->join.n ? TPI_CHUNK : INNER_PIECE;
     job->pieces = r->total > job->piece ? tpi_ceil_div(r->total, job->piece) : 1;
     int64_t length = r->total < job->piece ? r->total : job->piece;
     if (length < 1) length = 1;
@@ -371,6 +411,7 @@ bool tpi_cpu_fold_of_program(const tpi_fold_op *op, tp_tensor *const *outs, tp_t
     if (!job.kernel || !job.kernel->start)
         return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(job.type));
     job.states = tpi_states_for(op->nstate, op->state_type, compute);
+    if (!feed) job.join = tpi_join_for(op, (tp_dtype)x->dtype);
     if (!select_axes(&job, reduced)) return true;
     tpi_program_job program;
     job.together = feed && x->numel ? stretch_of(&job) : 0;

@@ -159,18 +159,6 @@ static void map_chunk(int64_t chunk, void *context) {
 
 /* ---- Elements of 8 and 16 bits ---- */
 
-static int narrow_of(int dtype) {
-    switch (dtype) {
-    case TP_BOOL: return TPI_NARROW_B8;
-    case TP_UINT8: return TPI_NARROW_U8;
-    case TP_INT8: return TPI_NARROW_I8;
-    case TP_INT16: return TPI_NARROW_I16;
-    case TP_FLOAT16: return TPI_NARROW_F16;
-    case TP_BFLOAT16: return TPI_NARROW_BF16;
-    default: return TPI_NARROWS;
-    }
-}
-
 static bool is_constant(const tpi_plan *p, int k) {
     for (int d = 0; d < p->ndim; d++)
         if (p->stride[k][d] != 0) return false;
@@ -210,7 +198,7 @@ static tpi_block_fn narrow_kernel(const map_job *job, const tpi_map_op *op, tpi_
     for (int k = 1; k < job->nargs; k++)
         if (!is_single(job, k, *constant) && p->dtype[k] != *dtype) return NULL;
     if ((tpi_ctype)tpi_dtype_ctype[*dtype] != compute) return NULL; /* integers beside 0.5 are compared as floats */
-    const int narrow = narrow_of(*dtype);
+    const int narrow = tpi_narrow_of(*dtype);
     if (narrow == TPI_NARROWS || p->dtype[0] != tpi_result_dtype(op->result, (tp_dtype)*dtype)) return NULL;
     return table[*constant * TPI_NARROWS + narrow];
 }
