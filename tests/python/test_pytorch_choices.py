@@ -1,8 +1,12 @@
 """Answers that mathematics leaves open or that rounding decides, and that are PyTorch's all the same. The expected
 numbers were printed by PyTorch 2.15 on the CPU."""
 
+import pytest
 import taper as torch
 import taper.nn.functional as F
+
+ORDERED = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+ORDERED += [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
 def many_equal(n):
@@ -19,6 +23,25 @@ def test_topk_chooses_among_equals_as_pytorch():
 
 def test_kthvalue_chooses_among_equals_as_pytorch():
     assert [int(many_equal(40).kthvalue(k)[1]) for k in (1, 9, 20, 33)] == [1, 34, 2, 18]
+
+
+@pytest.mark.parametrize("dtype", ORDERED, ids=str)
+def test_choices_among_equals_are_those_of_every_dtype(dtype):
+    def places(n, k, largest):
+        at = many_equal(n).to(dtype).topk(k, largest=largest)[1]
+        return int((at * torch.arange(1, k + 1)).sum() % 99991)
+
+    rows = {
+        (700, 10): (1620, 1375),
+        (700, 20): (71520, 62420),
+        (700, 40): (78428, 63558),
+        (700, 300): (37697, 39578),
+        (70000, 1000): (39991, 59771),
+        (70000, 2000): (74506, 24849),
+    }
+    assert {(n, k): (places(n, k, True), places(n, k, False)) for n, k in rows} == rows
+    kth = {(10, 4): 9, (23, 9): 14, (24, 9): 4, (700, 50): 286, (70000, 30000): 36062}
+    assert {(n, k): int(many_equal(n).to(dtype).kthvalue(k)[1]) for n, k in kth} == kth
 
 
 def test_weights_of_interpolation_are_rounded_to_16_bits():

@@ -19,27 +19,35 @@ static inline uint64_t key_i8(int8_t v) { return (uint8_t)v ^ 0x80u; }
 static inline uint64_t key_i16(int16_t v) { return (uint16_t)v ^ 0x8000u; }
 static inline uint64_t key_i32(int32_t v) { return (uint32_t)v ^ 0x80000000u; }
 static inline uint64_t key_i64(int64_t v) { return (uint64_t)v ^ (uint64_t)1 << 63; }
+/* Without branches, so that loops over them vectorise. A negative number's bits are turned round. */
 static inline uint64_t key_f32(float v) {
     union {
         float f;
         uint32_t u;
     } bits = {v == 0 ? 0.0f : v};
-    if (v != v) return UINT32_MAX;
-    return bits.u & 0x80000000u ? ~bits.u : bits.u | 0x80000000u;
+    const uint32_t key = bits.u ^ ((uint32_t)((int32_t)bits.u >> 31) | 0x80000000u);
+    return v != v ? UINT32_MAX : key;
 }
 static inline uint64_t key_f64(double v) {
     union {
         double f;
         uint64_t u;
     } bits = {v == 0 ? 0.0 : v};
-    if (v != v) return UINT64_MAX;
-    return bits.u >> 63 ? ~bits.u : bits.u | (uint64_t)1 << 63;
+    const uint64_t key = bits.u ^ ((uint64_t)((int64_t)bits.u >> 63) | (uint64_t)1 << 63);
+    return v != v ? UINT64_MAX : key;
 }
-static inline uint64_t key_f16(uint16_t v) { return key_f32(tpi_half_to_float(v)); }
+static inline uint64_t key_f16(uint16_t v) { /* in the upper half, as bfloat16's are */
+    const uint16_t bits = v == 0x8000u ? 0 : v;
+    const uint16_t key = (uint16_t)(bits ^ (bits & 0x8000u ? 0xffffu : 0x8000u));
+    return (v & 0x7fffu) > 0x7c00u ? UINT32_MAX : (uint32_t)key << 16;
+}
 static inline uint64_t key_bf16(uint16_t v) { return key_f32(tpi_bf16_to_float(v)); }
 
-#define EACH(type, key)                                                                                    \
-    for (int64_t i = 0; i < n; i++) out[i] = key(*(const type *)(const void *)(from + i * stride)) ^ flip; \
+#define EACH(type, key)                                                                                        \
+    if (stride == sizeof(type))                                                                                \
+        for (int64_t i = 0; i < n; i++) out[i] = key(((const type *)(const void *)from)[i]) ^ flip;            \
+    else                                                                                                       \
+        for (int64_t i = 0; i < n; i++) out[i] = key(*(const type *)(const void *)(from + i * stride)) ^ flip; \
     break
 
 void tpi_keys(uint64_t *out, const char *from, int64_t stride, int64_t n, tp_dtype dtype, bool descending) {
@@ -101,30 +109,17 @@ void tpi_row_order_free(tpi_row_order *o) {
 
 typedef struct load_job {
     const tpi_row_order *o;
-    const char *from;
-    int64_t stride;
-    tp_dtype dtype;
-    bool descending;
+    const tpi_row *row;
 } load_job;
-
-tpi_pair *tpi_row_order_pairs(tpi_row_order *o, const char *from, int64_t stride, tp_dtype dtype, bool descending) {
-    tpi_pair *pairs = o->block; /* two packed items take as much as a pair */
-    uint64_t keys[512];
-    for (int64_t i = 0; i < o->n; i += 512) {
-        int64_t n = o->n - i < 512 ? o->n - i : 512;
-        tpi_keys(keys, from + i * stride, stride, n, dtype, descending);
-        for (int64_t k = 0; k < n; k++) pairs[i + k] = (tpi_pair){keys[k], (uint64_t)(i + k)};
-    }
-    return pairs;
-}
 
 static void load_chunk(int64_t chunk, void *context) {
     const load_job *j = context;
+    const tpi_row *row = j->row;
     uint64_t keys[512];
     int64_t i = chunk * RADIX_CHUNK, end = i + RADIX_CHUNK < j->o->n ? i + RADIX_CHUNK : j->o->n;
     for (; i < end; i += 512) {
         int64_t n = end - i < 512 ? end - i : 512;
-        tpi_keys(keys, j->from + i * j->stride, j->stride, n, j->dtype, j->descending);
+        tpi_keys(keys, row->from + i * row->stride, row->stride, n, row->dtype, row->descending);
         if (j->o->packed) {
             uint64_t *to = (uint64_t *)j->o->items + i;
             for (int64_t k = 0; k < n; k++) to[k] = keys[k] << 32 | (uint64_t)(i + k);
@@ -135,8 +130,8 @@ static void load_chunk(int64_t chunk, void *context) {
     }
 }
 
-void tpi_row_order_load(tpi_row_order *o, const char *from, int64_t stride, tp_dtype dtype, bool descending) {
-    load_job j = {.o = o, .from = from, .stride = stride, .dtype = dtype, .descending = descending};
+void tpi_row_order_load(tpi_row_order *o, const tpi_row *row) {
+    load_job j = {.o = o, .row = row};
     int64_t chunks = tpi_ceil_div(o->n, RADIX_CHUNK);
     tpi_parallel_for(chunks, chunks > 1, load_chunk, &j);
 }

@@ -23,20 +23,24 @@ typedef struct tpi_row_order {
     void *block;
     size_t bytes;
 } tpi_row_order;
+/* Elements, stride bytes apart, to be taken in. */
+typedef struct tpi_row {
+    const char *from;
+    int64_t stride;
+    tp_dtype dtype;
+    bool descending;
+} tpi_row;
 #define TPI_LONG_ROW 65536 /* rows up to this are dealt out whole; longer ones are sorted by all threads together */
 bool tpi_row_order_new(tpi_row_order *o, int64_t n,
                        tp_dtype dtype); /* memory for rows of n; false and an error without */
 void tpi_row_order_free(tpi_row_order *o);
-/* Takes in n elements, stride bytes apart. */
-void tpi_row_order_load(tpi_row_order *o, const char *from, int64_t stride, tp_dtype dtype, bool descending);
+void tpi_row_order_load(tpi_row_order *o, const tpi_row *row);
 void tpi_row_order_sort(tpi_row_order *o); /* stable */
 /* The k smallest, sorted, to the front; what is behind them is lost. The same as the front of a stable sort. */
 void tpi_row_order_select(tpi_row_order *o, int64_t k);
 /* Where the k-th smallest, from 0, stands in the row; the order is lost. */
 int64_t tpi_row_order_kth(const tpi_row_order *o, int64_t k);
 int64_t tpi_row_order_count(const tpi_row_order *o, uint64_t key); /* how many there are of a key */
-/* The row loaded as n pairs, whatever the width of its keys; what was there is lost. */
-tpi_pair *tpi_row_order_pairs(tpi_row_order *o, const char *from, int64_t stride, tp_dtype dtype, bool descending);
 static inline uint64_t tpi_row_key(const tpi_row_order *o, int64_t i) {
     return o->packed ? ((const uint64_t *)o->items)[i] >> 32 : ((const tpi_pair *)o->items)[i].key;
 }

@@ -1,4 +1,5 @@
-/* Looking values up in sorted ones: searchsorted, bucketize, isin. Values meet as keys of the dtype both promote to. */
+/* Looking values up in sorted ones: searchsorted and bucketize; and in a set: isin. Values meet as keys of the dtype
+ * both promote to. */
 #include "ops/native.h"
 #include "ops/sort/order.h"
 #include "ops/sort/search.h"
@@ -33,8 +34,6 @@ typedef struct search_job {
     const char *values;
     tp_dtype dtype;
     int64_t *out;
-    bool *found; /* isin instead of places */
-    bool invert;
 } search_job;
 
 static void search_chunk(int64_t chunk, void *context) {
@@ -44,12 +43,7 @@ static void search_chunk(int64_t chunk, void *context) {
     tpi_keys(key, j->values + from * size, size, n, j->dtype, false);
     for (int64_t i = 0; i < n; i++) {
         int64_t r = j->one_row ? 0 : (from + i) / j->values_per_row * j->row;
-        int64_t at = insertion_point(j->keys + r, j->sorter ? j->sorter + r : NULL, j->row, key[i], j->right);
-        if (!j->found)
-            j->out[from + i] = at;
-        else
-            j->found[from + i] =
-                (at < j->row && j->keys[at] == key[i] && !tpi_key_is_nan(key[i], j->dtype)) != j->invert;
+        j->out[from + i] = insertion_point(j->keys + r, j->sorter ? j->sorter + r : NULL, j->row, key[i], j->right);
     }
 }
 
@@ -141,33 +135,91 @@ tp_tensor *tpi_native_bucketize(tp_tensor *self, tp_tensor *boundaries, bool out
     return search(boundaries, self, out_int32, right, NULL);
 }
 
+/* ---- isin ---- */
+
+/* A set of keys: each is in the first slot that was free from the one on that its bits name. Free slots have the first
+ * key that came: so every slot has a key of the set, and a search ends at its own key or at that one. */
+typedef struct key_set {
+    uint64_t *slot, first;
+    int bits; /* there are 2^bits slots */
+    bool empty;
+} key_set;
+
+static inline uint64_t slot_of(const key_set *s, uint64_t key) {
+    return ((key ^ key >> 32) * 0x9e3779b97f4a7c15u) >> (64 - s->bits);
+}
+
+static inline bool key_set_has(const key_set *s, uint64_t key) {
+    const uint64_t mask = ((uint64_t)1 << s->bits) - 1;
+    uint64_t at = slot_of(s, key);
+    while (s->slot[at] != key && s->slot[at] != s->first) at = (at + 1) & mask;
+    return s->slot[at] == key;
+}
+
+static void key_set_add(key_set *s, uint64_t key) {
+    const uint64_t mask = ((uint64_t)1 << s->bits) - 1;
+    if (s->empty) {
+        s->first = key;
+        for (uint64_t i = 0; i <= mask; i++) s->slot[i] = key;
+        s->empty = false;
+    }
+    uint64_t at = slot_of(s, key);
+    while (s->slot[at] != key && s->slot[at] != s->first) at = (at + 1) & mask;
+    s->slot[at] = key;
+}
+
+/* The set of t's elements but for NaN, which equals nothing; half of its slots stay free. */
+static bool key_set_new(key_set *s, const tp_tensor *t) {
+    uint64_t key[CHUNK];
+    const int64_t size = (int64_t)tpi_itemsize(t);
+    const tp_dtype dtype = (tp_dtype)t->dtype;
+    *s = (key_set){.bits = 4, .empty = true};
+    while ((int64_t)1 << s->bits < 2 * t->numel) s->bits++;
+    s->slot = tpi_malloc(sizeof(uint64_t) << s->bits);
+    for (int64_t i = 0; s->slot && i < t->numel; i += CHUNK) {
+        const int64_t n = i + CHUNK < t->numel ? CHUNK : t->numel - i;
+        tpi_keys(key, t->data + i * size, size, n, dtype, false);
+        for (int64_t j = 0; j < n; j++)
+            if (!tpi_key_is_nan(key[j], dtype)) key_set_add(s, key[j]);
+    }
+    return s->slot != NULL;
+}
+
+typedef struct isin_job {
+    const key_set *known;
+    const tp_tensor *values;
+    bool *found;
+    bool invert;
+} isin_job;
+
+static void isin_chunk(int64_t chunk, void *context) {
+    const isin_job *j = context;
+    const key_set known = *j->known;
+    uint64_t key[CHUNK];
+    const int64_t from = chunk * CHUNK, left = j->values->numel - from, size = (int64_t)tpi_itemsize(j->values);
+    const int64_t n = left < CHUNK ? left : CHUNK;
+    if (known.empty) {
+        memset(j->found + from, j->invert, (size_t)n);
+        return;
+    }
+    tpi_keys(key, j->values->data + from * size, size, n, (tp_dtype)j->values->dtype, false);
+    for (int64_t i = 0; i < n; i++) j->found[from + i] = key_set_has(&known, key[i]) != j->invert;
+}
+
 tp_tensor *tpi_native_isin(tp_tensor *elements, tp_tensor *test_elements, bool assume_unique, bool invert) {
     (void)assume_unique;
     if (!tpi_check_not_complex(elements, "elements") || !tpi_check_not_complex(test_elements, "test_elements"))
         return NULL;
     tp_dtype dtype = tpi_search_dtype(elements, test_elements);
     tp_tensor *known = plain(test_elements, dtype), *values = known ? plain(elements, dtype) : NULL, *out = NULL;
-    tpi_row_order order = {0};
-    uint64_t *keys = values && tpi_row_order_new(&order, known->numel, dtype)
-                         ? tpi_malloc(sizeof(uint64_t) * (size_t)(known->numel + 1))
-                         : NULL;
-    if (keys) out = tpi_empty(tpi_shape(elements), TP_BOOL, tpi_device(elements));
+    key_set set = {0};
+    if (values && key_set_new(&set, known)) out = tpi_empty(tpi_shape(elements), TP_BOOL, tpi_device(elements));
     if (out) {
-        tpi_row_order_load(&order, known->data, (int64_t)tpi_itemsize(known), dtype, false);
-        tpi_row_order_sort(&order);
-        for (int64_t i = 0; i < known->numel; i++) keys[i] = tpi_row_key(&order, i);
-        search_job j = {.keys = keys,
-                        .row = known->numel,
-                        .n = elements->numel,
-                        .one_row = true,
-                        .values = values->data,
-                        .dtype = dtype,
-                        .found = (bool *)(void *)out->data,
-                        .invert = invert};
-        tpi_parallel_for(tpi_ceil_div(j.n, CHUNK), j.n > CHUNK, search_chunk, &j);
+        isin_job j = {.known = &set, .values = values, .found = (bool *)(void *)out->data, .invert = invert};
+        const int64_t n = values->numel;
+        tpi_parallel_for(tpi_ceil_div(n, CHUNK), n > CHUNK, isin_chunk, &j);
     }
-    tpi_mfree(keys);
-    tpi_row_order_free(&order);
+    tpi_mfree(set.slot);
     tpi_release(known);
     tpi_release(values);
     return out;

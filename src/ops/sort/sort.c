@@ -24,9 +24,14 @@ static void write_front(const tpi_rows *x, const char *row, const tpi_row_order 
     tpi_row_pick(out, row, at, x->k, tpi_itemsize(x->in));
 }
 
+static tpi_row row_of(const tpi_rows *x, const char *row, bool descending) {
+    return (tpi_row){row, (int64_t)tpi_itemsize(x->in), (tp_dtype)x->in->dtype, descending};
+}
+
 static void sort_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at,
                      const void *context) {
-    tpi_row_order_load(order, row, (int64_t)tpi_itemsize(x->in), x->in->dtype, *(const bool *)context);
+    const tpi_row from = row_of(x, row, *(const bool *)context);
+    tpi_row_order_load(order, &from);
     tpi_row_order_sort(order);
     write_front(x, row, order, out, at);
 }
@@ -43,22 +48,35 @@ bool tpi_native_sort(tp_tensor *self, int64_t dim, bool descending, bool stable,
 }
 
 /* ---- topk ---- */
+/* Do rows nearly always have equal elements? */
+static bool has_few_values(const tpi_rows *x) { return tpi_itemsize(x->in) == 1; }
+
+/* A selection by radix may have to be thrown away. Is it likely to be, or no quicker than the one that never is? */
+static bool takes_ties_at_once(const tpi_rows *x) {
+    enum { SHORT_LIST = 32, MOST = 1024, PART = 5 }; /* a short list of the best so far is the quickest way there is */
+    if (has_few_values(x) || tpi_ties_are_few(x->n, x->k)) return true;
+    if (x->k <= SHORT_LIST) return false;
+    return tpi_itemsize(x->in) == 2 || (x->k <= MOST && x->k < x->n / PART);
+}
+
+/* By radix, if it tells which elements come first: false where some of the first are equal. */
+static bool topk_by_radix(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at,
+                          const tpi_row *from) {
+    const int64_t front = x->k < x->n ? x->k + 1 : x->k;
+    tpi_row_order_load(order, from);
+    tpi_row_order_select(order, front);
+    for (int64_t i = 1; i < front; i++)
+        if (tpi_row_key(order, i) == tpi_row_key(order, i - 1)) return false;
+    write_front(x, row, order, out, at);
+    return true;
+}
+
 static void topk_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at,
                      const void *context) {
-    const bool largest = *(const bool *)context;
-    const int64_t size = (int64_t)tpi_itemsize(x->in), front = x->k < x->n ? x->k + 1 : x->k;
-    tpi_row_order_load(order, row, size, x->in->dtype, largest);
-    tpi_row_order_select(order, front);
-    bool ties = false;
-    for (int64_t i = 1; i < front && !ties; i++) ties = tpi_row_key(order, i) == tpi_row_key(order, i - 1);
-    if (!ties) {
-        write_front(x, row, order, out, at);
-        return;
-    }
-    tpi_pair *pairs = tpi_row_order_pairs(order, row, size, x->in->dtype, largest);
-    tpi_ties_smallest(pairs, x->n, x->k);
-    for (int64_t i = 0; i < x->k; i++) at[i] = (int64_t)pairs[i].at;
-    tpi_row_pick(out, row, at, x->k, (size_t)size);
+    const tpi_row from = row_of(x, row, *(const bool *)context);
+    if (!takes_ties_at_once(x) && topk_by_radix(x, row, order, out, at, &from)) return;
+    tpi_ties_smallest(order, x->k, &from);
+    write_front(x, row, order, out, at);
 }
 
 bool tpi_native_topk(tp_tensor *self, int64_t k, int64_t dim, bool largest, bool sorted, tp_tensor **out) {
@@ -85,19 +103,23 @@ static void write_one(const tpi_rows *x, const char *row, char *out, int64_t *at
     memcpy(out, row + (size_t)which * size, size);
 }
 
+/* Where the k-th smallest stands, from 0, if no other element is equal to it; otherwise -1. */
+static int64_t kth_by_radix(tpi_row_order *order, int64_t k, const tpi_row *from) {
+    uint64_t key;
+    tpi_row_order_load(order, from);
+    const int64_t found = tpi_row_order_kth(order, k);
+    tpi_keys(&key, from->from + found * from->stride, from->stride, 1, from->dtype, false);
+    tpi_row_order_load(order, from);
+    return tpi_row_order_count(order, key) > 1 ? -1 : found;
+}
+
 static void kth_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at,
                     const void *context) {
-    const int64_t k = *(const int64_t *)context - 1, size = (int64_t)tpi_itemsize(x->in);
-    tpi_row_order_load(order, row, size, x->in->dtype, false);
-    int64_t found = tpi_row_order_kth(order, k);
-    uint64_t key;
-    tpi_keys(&key, row + found * size, size, 1, x->in->dtype, false);
-    tpi_row_order_load(order, row, size, x->in->dtype, false);
-    if (tpi_row_order_count(order, key) > 1) {
-        tpi_pair *pairs = tpi_row_order_pairs(order, row, size, x->in->dtype, false);
-        found = (int64_t)tpi_ties_kth(pairs, x->n, k).at;
-    }
-    write_one(x, row, out, at, found);
+    enum { SHORT_ROW = 24 }; /* counting 256 digits takes longer than selecting from fewer */
+    const int64_t k = *(const int64_t *)context - 1;
+    const tpi_row from = row_of(x, row, false);
+    const int64_t found = has_few_values(x) || x->n < SHORT_ROW ? -1 : kth_by_radix(order, k, &from);
+    write_one(x, row, out, at, found >= 0 ? found : tpi_ties_kth(order, k, &from));
 }
 
 /* How many of a loaded row's elements are NaN, and the first of them. */
@@ -115,7 +137,8 @@ static void median_row(const tpi_rows *x, const char *row, tpi_row_order *order,
                        const void *context) {
     bool ignore_nan = *(const bool *)context;
     int64_t first, n = x->n;
-    tpi_row_order_load(order, row, (int64_t)tpi_itemsize(x->in), x->in->dtype, false);
+    const tpi_row from = row_of(x, row, false);
+    tpi_row_order_load(order, &from);
     int64_t nans = count_nan(x, order, &first);
     if (nans && (!ignore_nan || nans == n)) {
         write_one(x, row, out, at, first);
@@ -128,7 +151,8 @@ static void median_row(const tpi_rows *x, const char *row, tpi_row_order *order,
 static void mode_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at,
                      const void *context) {
     (void)context;
-    tpi_row_order_load(order, row, (int64_t)tpi_itemsize(x->in), x->in->dtype, false);
+    const tpi_row from = row_of(x, row, false);
+    tpi_row_order_load(order, &from);
     tpi_row_order_sort(order);
     int64_t best = 0, most = 0;
     for (int64_t i = 0, run = 0; i < x->n; i++) {

@@ -60,7 +60,7 @@ static bool set_results(const groups *g, tp_tensor *rows, size_t slice, tp_ints 
 static bool group_by_order(groups *g, const tp_tensor *flat) {
     tpi_row_order order = {0};
     if (!tpi_row_order_new(&order, g->n, flat->dtype)) return false;
-    tpi_row_order_load(&order, flat->data, (int64_t)tpi_itemsize(flat), flat->dtype, false);
+    tpi_row_order_load(&order, &(tpi_row){flat->data, (int64_t)tpi_itemsize(flat), (tp_dtype)flat->dtype, false});
     tpi_row_order_sort(&order);
     for (int64_t i = 0; i < g->n; i++) {
         uint64_t key = tpi_row_key(&order, i);

@@ -236,7 +236,7 @@ static bool sort_indices(index_list *p, int64_t count) {
     const void *keys = is_narrow ? (const void *)p->order : p->key;
     tpi_row_order sorted;
     if (!tpi_row_order_new(&sorted, p->n, dtype)) return false;
-    tpi_row_order_load(&sorted, keys, is_narrow ? 4 : 8, dtype, false);
+    tpi_row_order_load(&sorted, &(tpi_row){keys, is_narrow ? 4 : 8, dtype, false});
     tpi_row_order_sort(&sorted);
     for (int64_t i = 0; i < p->n; i++) p->order[i] = tpi_row_at(&sorted, i);
     tpi_row_order_free(&sorted);
