@@ -147,6 +147,40 @@ static void nothing_is_read_behind_a_vector(void **state) {
     munmap(memory, 2 * MAPPED);
 }
 
+/* A vector beside a matrix of 16-bit floats, which is converted as it is read: the bits of a product in float32. */
+static void check_narrow_matrix(tp_dtype dtype, int64_t m, int64_t k, int layout) {
+    TP_SCOPE {
+        tp_tensor *w = laid_out(m, k, dtype, layout), *x = tp_to(tp_randn(TP_INTS(k)), .dtype = dtype),
+                  *y = tp_to(tp_randn(TP_INTS(m)), .dtype = dtype), *row = tp_unsqueeze(x, 0),
+                  *column = tp_unsqueeze(y, 0);
+        tp_tensor *w32 = tp_to(w, .dtype = TP_FLOAT32), *x32 = tp_to(x, .dtype = TP_FLOAT32),
+                  *y32 = tp_to(y, .dtype = TP_FLOAT32), *row32 = tp_unsqueeze(x32, 0), *column32 = tp_unsqueeze(y32, 0);
+        tp_tensor *const pairs[][2] = {
+            {tp_mv(w, x), tp_mv(w32, x32)},
+            {tp_mv(tp_transpose(w, 0, 1), y), tp_mv(tp_transpose(w32, 0, 1), y32)},
+            {tp_addmv(y, w, x, .beta = tp_float(0.5), .alpha = tp_int(2)),
+             tp_addmv(y32, w32, x32, .beta = tp_float(0.5), .alpha = tp_int(2))},
+            {tp_mm(column, w), tp_mm(column32, w32)},
+            {tp_linear(row, w, .bias = y), tp_linear(row32, w32, .bias = y32)},
+        };
+        assert_true(tp_ok());
+        for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+            assert_int_equal(pairs[i][0]->dtype, dtype);
+            assert_true(tp_equal(pairs[i][0], tp_to(pairs[i][1], .dtype = dtype)));
+        }
+    }
+}
+
+static void narrow_matrices_beside_vectors(void **state) {
+    (void)state;
+    static const int64_t sizes[][2] = {{513, 700}, {3, 50000}, {50000, 3}, {17, 9000}, {1, 140000}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int layout = 0; layout < 3; layout++) {
+            check_narrow_matrix(TP_BFLOAT16, sizes[s][0], sizes[s][1], layout);
+            check_narrow_matrix(TP_FLOAT16, sizes[s][0], sizes[s][1], layout);
+        }
+}
+
 static void known_values_of_einsum(void **state) {
     (void)state;
     TP_SCOPE {
@@ -170,6 +204,7 @@ int main(void) {
         cmocka_unit_test(same_bits_on_any_number_of_threads),
         cmocka_unit_test(matrices_shared_by_a_batch_are_not_copied),
         cmocka_unit_test(nothing_is_read_behind_a_vector),
+        cmocka_unit_test(narrow_matrices_beside_vectors),
         cmocka_unit_test(known_values_of_einsum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

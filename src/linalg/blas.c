@@ -12,7 +12,9 @@
  * tiles of 256 x 1024 took the time of one threaded library call, tiles of 256 x 256 took 4% more. */
 #define _GNU_SOURCE /* dladdr */
 #include "linalg/blas.h"
+#include "base/scratch.h"
 #include "base/threads.h"
+#include "device/cpu/convert.h"
 #include "device/device.h"
 #include "linalg/gemm.h"
 #include "linalg/product.h"
@@ -441,7 +443,7 @@ static void choose_tiles(job *j) {
     j->tiles_across = tpi_ceil_div(p->n, j->tile_cols);
 }
 
-static void multiply_by_library(const tpi_product *p, int64_t work) {
+static job job_of(const tpi_product *p) {
     tpi_ctype compute = (tpi_ctype)tpi_dtype_ctype[p->dtype];
     job j = {.p = p,
              .alpha = tpi_param_of(p->alpha, compute),
@@ -449,6 +451,11 @@ static void multiply_by_library(const tpi_product *p, int64_t work) {
     j.item = tpi_dtype_bytes[p->dtype];
     hand_over(p->m, p->k, p->a.row, p->a.col, &j.a);
     hand_over(p->k, p->n, p->b.row, p->b.col, &j.b);
+    return j;
+}
+
+static void multiply_by_library(const tpi_product *p, int64_t work) {
+    job j = job_of(p);
     bool integer = p->dtype == TP_INT32 || p->dtype == TP_INT64;
     if (p->m == 1 && p->n == 1 && p->batches == 1 && !integer && p->k > 0) {
         multiply_dot(&j);
@@ -462,6 +469,66 @@ static void multiply_by_library(const tpi_product *p, int64_t work) {
     }
     choose_tiles(&j);
     tpi_parallel_for(p->batches * j.tiles_down * j.tiles_across, true, tile_chunk, &j);
+}
+
+/* ---- A vector and a matrix of 16-bit floats ---- */
+typedef struct narrow_job {
+    job j;
+    tp_dtype dtype; /* of the matrix */
+    bool is_a;      /* the matrix is a; otherwise b */
+    bool by_rows;   /* elements that meet the vector's lie together */
+    int64_t total;  /* elements of the result */
+    int64_t step;   /* that are computed at a time */
+    tpi_scratch scratch;
+} narrow_job;
+
+/* Elements [i, i + count) of the result, by a part of the matrix that is float32 in scratch. */
+static void narrow_part(const narrow_job *n, int64_t i, int64_t count, char *scratch) {
+    tpi_product part = *n->j.p;
+    job j = n->j;
+    tpi_operand_matrix *matrix = n->is_a ? &part.a : &part.b;
+    int64_t *along = n->is_a ? &matrix->col : &matrix->row, *across = n->is_a ? &matrix->row : &matrix->col;
+    const int64_t size = tpi_dtype_bytes[n->dtype], shape[2][2] = {{count, part.k}, {part.k, count}},
+                  strides[2][2] = {{*across * size, *along * size}, {*along * size, *across * size}};
+    tpi_load_walk(&(tpi_walk){2, shape[n->by_rows], strides[n->by_rows]}, 0, count * part.k,
+                  matrix->data + i * *across * size, n->dtype, scratch, part.dtype);
+    matrix->data = scratch;
+    *along = n->by_rows ? 1 : count;
+    *across = n->by_rows ? part.k : 1;
+    (n->is_a ? &j.a : &j.b)->ld = (int)(n->by_rows ? part.k : count);
+    j.p = &part;
+    part.c += i * (n->is_a ? part.c_row : 1) * (int64_t)j.item;
+    if (part.every_row && !n->is_a) part.every_row += i * (int64_t)j.item;
+    compute_tile(&j, 0, 0, n->is_a ? count : 1, 0, n->is_a ? 1 : count);
+}
+
+static void narrow_chunk(int64_t chunk, void *context) {
+    const narrow_job *n = context;
+    const int64_t slice = n->j.tile_rows, first = chunk * slice,
+                  end = first + slice < n->total ? first + slice : n->total;
+    _Alignas(64) char stack[TPI_SCRATCH_STACK];
+    char *scratch = tpi_scratch_acquire(&n->scratch, stack);
+    int before = tpi_blas_quiet();
+    for (int64_t i = first; i < end; i += n->step) narrow_part(n, i, end - i < n->step ? end - i : n->step, scratch);
+    tpi_blas_restore(before);
+    tpi_scratch_release(&n->scratch, scratch);
+}
+
+bool tpi_multiplies_narrow(int64_t m, int64_t n, int64_t k) {
+    return (m == 1) != (n == 1) && m * n * k > WORTH_THREADS && !tpi_gemm_serves(m, n, k);
+}
+
+bool tpi_multiply_narrow(const tpi_product *p, tp_dtype matrix) {
+    enum { TOGETHER = 16 }; /* rows that stay in the second cache; a library's groups of rows divide it */
+    narrow_job n = {.j = job_of(p), .dtype = matrix, .is_a = p->n == 1, .total = p->m * p->n};
+    choose_tiles(&n.j);
+    n.by_rows = n.is_a ? n.j.a.trans == CblasNoTrans : n.j.b.trans == CblasTrans;
+    n.step = n.by_rows ? TOGETHER : n.j.tile_rows;
+    const int64_t chunks = tpi_ceil_div(n.total, n.j.tile_rows);
+    if (!tpi_scratch_make(&n.scratch, (size_t)(n.step * p->k) * n.j.item, chunks, true)) return false;
+    tpi_parallel_for(chunks, true, narrow_chunk, &n);
+    tpi_scratch_free(&n.scratch);
+    return true;
 }
 
 /* One matrix of a batch after the other, by real products; by the library where there is no memory for that. */

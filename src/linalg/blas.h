@@ -32,6 +32,12 @@ bool tpi_blas_fits(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_s
 /* Never fails: operands must fit. */
 void tpi_multiply(const tpi_product *p);
 
+/* The same of a vector and a matrix of 16-bit floats: a where n is 1, b where m is. p->dtype is float32; the matrix's
+ * strides count its own elements. They are converted as they are read, and the bits are those of a matrix that was
+ * converted before. */
+bool tpi_multiplies_narrow(int64_t m, int64_t n, int64_t k);     /* is it of that kind, and worth it? */
+bool tpi_multiply_narrow(const tpi_product *p, tp_dtype matrix); /* false and an error without memory */
+
 /* One product on the calling thread, by our own kernel or by the library, row-major: c (m, n) = alpha * a b + beta * c.
  * ta, tb: the operand is stored transposed; lda, ldb, ldc: from one stored row to the next. For callers that split
  * their work themselves. */

@@ -143,7 +143,9 @@ static tpi_product product_of_sides(tp_dtype dtype, int64_t batches, const side 
 static tp_tensor *multiply(tp_ints shape, tp_dtype dtype, tp_tensor *like, int64_t batches, const side *a,
                            const side *b, extra x) {
     tp_dtype compute = tpi_ctype_dtype((tpi_ctype)tpi_dtype_ctype[dtype]);
-    const bool pairs = a->held->dtype == TP_BFLOAT16; /* both sides are as they came */
+    /* A side may be as it came: both where their product is of pairs, else the matrix beside a vector. */
+    const tp_dtype held_a = (tp_dtype)a->held->dtype, held_b = (tp_dtype)b->held->dtype;
+    const bool pairs = held_a == TP_BFLOAT16 && held_b == TP_BFLOAT16;
     tp_tensor *out = tpi_empty(shape, compute, tpi_device(like)), *row = NULL;
     if (!out) return NULL;
     tpi_product p = product_of_sides(compute, batches, a, b, &x);
@@ -152,6 +154,8 @@ static tp_tensor *multiply(tp_ints shape, tp_dtype dtype, tp_tensor *like, int64
     if (pairs) p.dtype = TP_BFLOAT16;
     if (ok && pairs)
         ok = tpi_gemm_multiply(&p);
+    else if (ok && held_a != held_b)
+        ok = tpi_multiply_narrow(&p, held_a == compute ? held_b : held_a);
     else if (ok)
         tpi_multiply(&p);
     tpi_release(row);
@@ -179,12 +183,36 @@ static bool exact_in_float(tp_dtype dtype, int64_t k, const extra *x) {
     return largest && !x->start && largest * largest * k <= 1 << 24;
 }
 
-/* Does this processor multiply bfloat16s as they are, and does a product of such sizes gain by it? */
-static bool multiplies_bf16(const tp_tensor *a, reading how_a, const tp_tensor *b, reading how_b) {
-    if (a->dtype != TP_BFLOAT16 || !a->numel || how_b == COLUMN || (how_a != MATRIX && how_a != ROWS)) return false;
-    const int64_t k = a->shape[a->ndim - 1], n = b->shape[how_b == TRANSPOSED ? b->ndim - 2 : b->ndim - 1];
-    const int64_t m = how_a == MATRIX ? a->shape[a->ndim - 2] : a->numel / k;
-    return m * n * k >= WORTH_PAIRS && tpi_gemm_serves_bf16(m, n, k);
+typedef struct sizes {
+    int64_t m, n, k;
+} sizes;
+
+/* Of a product whose left side has elements and is no single row. */
+static sizes sizes_of(const tp_tensor *a, reading how_a, const tp_tensor *b, reading how_b) {
+    const int64_t k = a->shape[a->ndim - 1];
+    return (sizes){.m = how_a == MATRIX ? a->shape[a->ndim - 2] : a->numel / k,
+                   .n = how_b == COLUMN ? 1 : b->shape[how_b == TRANSPOSED ? b->ndim - 2 : b->ndim - 1],
+                   .k = k};
+}
+
+/* Does the BLAS read it as it lies? A copy in another order has other sums. */
+static bool is_plain_matrix(const tp_tensor *t) {
+    return t->ndim == 2 && tpi_blas_fits(t->shape[0], t->shape[1], t->strides[0], t->strides[1]);
+}
+
+/* The dtypes in which two sides of 16-bit floats are multiplied: both as they are, where this processor does that to
+ * bfloat16s and a product of such sizes gains by it; float32; or the matrix beside a vector as it is, which is read
+ * once. */
+static void choose_narrow(const tp_tensor *a, reading how_a, const tp_tensor *b, reading how_b, tp_dtype *left,
+                          tp_dtype *right) {
+    const tp_dtype dtype = (tp_dtype)a->dtype;
+    if ((dtype != TP_BFLOAT16 && dtype != TP_FLOAT16) || !a->numel || (how_a != MATRIX && how_a != ROWS)) return;
+    const sizes s = sizes_of(a, how_a, b, how_b);
+    const bool pairs = dtype == TP_BFLOAT16 && how_b != COLUMN && s.m * s.n * s.k >= WORTH_PAIRS &&
+                       tpi_gemm_serves_bf16(s.m, s.n, s.k);
+    const bool of_vector = !pairs && tpi_multiplies_narrow(s.m, s.n, s.k) && is_plain_matrix(s.n == 1 ? a : b);
+    if (pairs || (of_vector && s.n == 1)) *left = dtype;
+    if (pairs || (of_vector && s.m == 1)) *right = dtype;
 }
 
 /* The product in float32, as the integers it is made of: they wrap. */
@@ -201,9 +229,10 @@ static tp_tensor *product_of(tp_ints shape, int64_t batches, tp_tensor *a, readi
     if (compute && !here) compute = dtype; /* kernels convert */
     bool small = here && how_a == MATRIX && exact_in_float(dtype, a->shape[a->ndim - 1], &x);
     if (small) compute = TP_FLOAT32;
-    if (here && compute && multiplies_bf16(a, how_a, b, how_b)) compute = TP_BFLOAT16;
+    tp_dtype of_a = compute, of_b = compute;
+    if (here && compute) choose_narrow(a, how_a, b, how_b, &of_a, &of_b);
     tp_tensor *out = NULL;
-    if (compute && load_side(&left, a, compute, how_a) && load_side(&right, b, compute, how_b))
+    if (compute && load_side(&left, a, of_a, how_a) && load_side(&right, b, of_b, how_b))
         out = (here ? multiply : multiply_there)(shape, small ? TP_FLOAT32 : dtype, a, batches, &left, &right, x);
     tpi_release(left.held);
     tpi_release(right.held);
