@@ -171,7 +171,7 @@ static const char *narrow_kernel(text *t, const op *o, const narrow *d, int cons
 }
 
 /* A table of [constant input + 1][narrow dtype]; the first row has no constant input. The baseline of x86-64 has no
- * vectors that convert 8 and 16 bits well: its tables are empty, and the library is smaller. */
+ * vectors that convert 8 and 16 bits well: it has no tables, and the library is smaller. */
 void write_narrow(text *t, const op *o) {
     kernel_inputs k;
     map_inputs(o, -1, &k);
@@ -183,13 +183,13 @@ void write_narrow(text *t, const op *o) {
             put(&table, "%s, ", there ? narrow_kernel(t, o, &narrows[d], constant) : "NULL");
         }
     put(t, "const tpi_block_fn TPI_ISA(tpn_%s)[TPI_NARROW_FORMS * TPI_NARROWS] = {%s};\n", o->cname, table.s);
-    put(t, "#else\nconst tpi_block_fn TPI_ISA(tpn_%s)[TPI_NARROW_FORMS * TPI_NARROWS] = {NULL};\n#endif\n\n", o->cname);
+    put(t, "#endif\n\n");
 }
 
 char *narrow_members(const op *o) {
     kernel_inputs k;
     map_inputs(o, -1, &k);
-    return format(".narrow = TPI_ISA_TABLE(tpn_%s), .narrow_when = %d, ", o->cname, narrow_when(o, &k));
+    return format(".narrow = TPI_ISA_TABLE_WITHOUT_BASE(tpn_%s), .narrow_when = %d, ", o->cname, narrow_when(o, &k));
 }
 
 /* ---- Folds whose steps are maps ---- */

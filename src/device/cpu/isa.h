@@ -32,10 +32,13 @@
     (tpi_cpu_isa == TPI_ISA_AVX512 ? name##_avx512 : tpi_cpu_isa == TPI_ISA_AVX2 ? name##_avx2 : name##_base)
 #define TPI_ISA_TABLE(name) \
     { name##_base, name##_avx2, name##_avx512 }
+#define TPI_ISA_TABLE_WITHOUT_BASE(name) \
+    { NULL, name##_avx2, name##_avx512 }
 #else
 #define TPI_ISA_DECLARE(type, name, args) type name##_base args
 #define TPI_ISA_PICK(name)                name##_base
 #define TPI_ISA_TABLE(name) \
     { name##_base, name##_base, name##_base }
+#define TPI_ISA_TABLE_WITHOUT_BASE(name) TPI_ISA_TABLE(name)
 #endif
 #endif

@@ -150,8 +150,12 @@ typedef struct job {
 } job;
 
 static void move(char *to, const char *from, size_t bytes) {
-    if (bytes == 4)
-        memcpy(to, from, 4); /* single elements at the borders, without a call */
+    if (bytes == 1)
+        *to = *from; /* single elements at the borders, without a call */
+    else if (bytes == 2)
+        memcpy(to, from, 2);
+    else if (bytes == 4)
+        memcpy(to, from, 4);
     else if (bytes == 8)
         memcpy(to, from, 8);
     else

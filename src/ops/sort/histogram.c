@@ -11,6 +11,42 @@ static tp_tensor *doubles(tp_tensor *t) {
     return d ? tpi_release_then(d, tpi_contiguous_data(d)) : NULL;
 }
 
+/* ---- bincount ---- */
+
+enum { TOGETHER = 4, FEW_BINS = 512 };
+
+/* One more than the largest of n elements, 0 of none; -1: one is negative. */
+static int64_t bins_for(const int64_t *v, int64_t n) {
+    int64_t bins = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (v[i] < 0) return -1;
+        if (v[i] >= bins) bins = tpi_size_plus(v[i], 1);
+    }
+    return bins;
+}
+
+/* How often each element is there, added to `out`. Few bins are counted several times over: an element does not wait
+ * for the one before it, which is often its equal. */
+static void count(const int64_t *v, int64_t n, int64_t bins, int64_t *out) {
+    int64_t part[TOGETHER][FEW_BINS], i = 0;
+    if (bins <= FEW_BINS && n >= TOGETHER * bins) {
+        memset(part, 0, sizeof part);
+        for (; i + TOGETHER <= n; i += TOGETHER)
+            for (int k = 0; k < TOGETHER; k++) part[k][v[i + k]]++;
+        for (int64_t b = 0; b < bins; b++)
+            for (int k = 0; k < TOGETHER; k++) out[b] += part[k][b];
+    }
+    for (; i < n; i++) out[v[i]]++;
+}
+
+static void *refuse_negative(const int64_t *v) {
+    int64_t i = 0;
+    while (v[i] >= 0) i++;
+    return tpi_fail(TP_ERR_RUNTIME,
+                    "argument 'self': bincount only supports 1-d non-negative integral inputs. Got %lld at %lld",
+                    (long long)v[i], (long long)i);
+}
+
 tp_tensor *tpi_native_bincount(tp_tensor *self, tp_tensor *weights, int64_t minlength) {
     if (!(tpi_dtype_category[self->dtype] & TPI_CAT_INT))
         return tpi_fail(TP_ERR_MISSING, "argument 'self': \"bincount_cpu\" not implemented for '%s'",
@@ -30,16 +66,9 @@ tp_tensor *tpi_native_bincount(tp_tensor *self, tp_tensor *weights, int64_t minl
     tpi_release(wide);
     if (!values) return NULL;
     const int64_t *v = (const int64_t *)(const void *)values->data;
-    int64_t bins = minlength;
-    for (int64_t i = 0; i < values->numel; i++) {
-        if (v[i] < 0)
-            return tpi_release_then(
-                values, tpi_fail(TP_ERR_RUNTIME,
-                                 "argument 'self': bincount only supports 1-d non-negative integral inputs. Got "
-                                 "%lld at %lld",
-                                 (long long)v[i], (long long)i));
-        if (v[i] >= bins) bins = tpi_size_plus(v[i], 1);
-    }
+    int64_t bins = bins_for(v, values->numel);
+    if (bins < 0) return tpi_release_then(values, refuse_negative(v));
+    if (bins < minlength) bins = minlength;
     tp_dtype dtype = !weights ? TP_INT64 : weights->dtype == TP_FLOAT32 ? TP_FLOAT32 : TP_FLOAT64;
     if (weights) {
         tp_tensor *same = tpi_as_dtype_data(weights, dtype);
@@ -47,10 +76,9 @@ tp_tensor *tpi_native_bincount(tp_tensor *self, tp_tensor *weights, int64_t minl
     }
     if (!weights || w) out = tpi_empty((tp_ints){&bins, 1}, dtype, tpi_device(self));
     if (out && !tpi_fill_data(out, tp_int(0))) out = tpi_release_then(out, NULL);
-    for (int64_t i = 0; out && i < values->numel; i++) {
-        if (dtype == TP_INT64)
-            ((int64_t *)(void *)out->data)[v[i]]++;
-        else if (dtype == TP_FLOAT32)
+    if (out && dtype == TP_INT64) count(v, values->numel, bins, (int64_t *)(void *)out->data);
+    for (int64_t i = 0; out && w && i < values->numel; i++) {
+        if (dtype == TP_FLOAT32)
             ((float *)(void *)out->data)[v[i]] += ((const float *)(const void *)w->data)[i];
         else
             ((double *)(void *)out->data)[v[i]] += ((const double *)(const void *)w->data)[i];
