@@ -39,6 +39,9 @@ list(APPEND small_sources ${TAPER_GENERATED}/layers.c ${TAPER_GENERATED}/layers_
 set_source_files_properties(${small_sources} PROPERTIES COMPILE_OPTIONS
     "$<$<CONFIG:Release>:-Os>;-fno-optimize-sibling-calls;$<$<BOOL:${TAPER_HAS_ALIGN_DATA}>:-malign-data=abi>")
 
+# The Fourier kernels' loops are written as vectors: what gcc would make of them at its highest level is copies.
+set_source_files_properties(src/linalg/fft.isa.c PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O2>")
+
 # Kernel text for devices that compile it travels in the library.
 file(GLOB kernel_texts CONFIGURE_DEPENDS src/device/gpu/kernels/*.h src/device/element/*.h
     src/ops/*/*_gpu_kernel.h src/ops/*/*_element.h src/optim/*_gpu_kernel.h)

@@ -9,7 +9,8 @@
 #include <stdatomic.h>
 #include <taper/base.h>
 
-enum { TPI_FFT_STAGES = 64, TPI_FFT_LARGEST_RADIX = 13 };
+/* SLACK: numbers behind each work array that kernels may read and write. */
+enum { TPI_FFT_STAGES = 64, TPI_FFT_LARGEST_RADIX = 16, TPI_FFT_LARGEST_ODD = 13, TPI_FFT_SLACK = 16 };
 
 typedef struct tpi_fft_stage {
     int radix;
@@ -24,6 +25,7 @@ typedef struct tpi_fft_plan {
     bool in_line; /* was a plan for single lines asked for? */
     int first;    /* 0, or the radix of the first stage of a plan for single lines, whose factors are laid out for
                      vectors: for each k >= 1 the real parts, then the imaginary ones, of all m */
+    int together; /* how many lines such a plan transforms at once: 1 or 2 */
     int stages;   /* 0: by Bluestein's chirp */
     tpi_fft_stage stage[TPI_FFT_STAGES];
     int64_t half;               /* where exp(-i pi k / n), k <= n, starts: for real lines of 2n */
@@ -43,18 +45,32 @@ void tpi_fft_release(tpi_fft_plan *plan);
 /* How many numbers each of the four work arrays must hold for that many lanes. */
 int64_t tpi_fft_work_size(const tpi_fft_plan *plan, int64_t lanes);
 
-/* Transforms `lanes` lines in work[0] (real) and work[1] (imaginary), in place; work[2] and work[3] are scratch. Arrays
- * may be exchanged: afterwards work[0] and work[1] are where the results are. */
-TPI_ISA_DECLARE(void, tpi_fft_run_f32, (const tpi_fft_plan *plan, int64_t lanes, float **work));
-TPI_ISA_DECLARE(void, tpi_fft_run_f64, (const tpi_fft_plan *plan, int64_t lanes, double **work));
+/* Where lines lie in memory, as complex numbers: side by side, with a step in numbers from one element to the next, or
+ * in a single line. NULL: in work[0] (real) and work[1] (imaginary), not scaled. `swapped`: real and imaginary parts are
+ * exchanged on both ends, which is the inverse. */
+typedef struct tpi_fft_ends {
+    const void *from;
+    void *to;
+    int64_t from_step, to_step;
+    double scale;
+    bool swapped;
+} tpi_fft_ends;
 
-/* Transforms one line of complex numbers from memory into work[0] and work[1], by a plan for single lines; all four
- * arrays hold n numbers. `swapped`: with real and imaginary parts exchanged on both ends, which is the inverse. Results
- * are where work[0] and work[1] are then. */
-TPI_ISA_DECLARE(void, tpi_fft_line_f32, (const tpi_fft_plan *plan, const float *from, bool swapped, float **work));
-TPI_ISA_DECLARE(void, tpi_fft_line_f64, (const tpi_fft_plan *plan, const double *from, bool swapped, double **work));
-/* The radix of such a plan's first stage: the lanes of a vector. */
-TPI_ISA_DECLARE(int, tpi_fft_first_radix, (bool single));
+/* Transforms `lanes` lines; between arrays alone if they are fewer than a vector's lanes, or the plan is Bluestein's.
+ * Where memory is both read and written, it may be the same, if the plan has two stages or more. work[2] and work[3] are
+ * scratch. Arrays may be exchanged: afterwards work[0] and work[1] are where the results are. */
+TPI_ISA_DECLARE(void, tpi_fft_run_f32,
+                (const tpi_fft_plan *plan, int64_t lanes, const tpi_fft_ends *ends, float **work));
+TPI_ISA_DECLARE(void, tpi_fft_run_f64,
+                (const tpi_fft_plan *plan, int64_t lanes, const tpi_fft_ends *ends, double **work));
+
+/* Transforms plan->together lines, from memory into memory, by a plan for single lines; the steps of ends lead from the
+ * first line to the second. */
+TPI_ISA_DECLARE(void, tpi_fft_line_f32, (const tpi_fft_plan *plan, const tpi_fft_ends *ends, float **work));
+TPI_ISA_DECLARE(void, tpi_fft_line_f64, (const tpi_fft_plan *plan, const tpi_fft_ends *ends, double **work));
+/* The lanes of a vector, and the largest radix that is a power of two. */
+TPI_ISA_DECLARE(int, tpi_fft_vector_lanes, (bool single));
+TPI_ISA_DECLARE(int, tpi_fft_largest_power, (void));
 
 /* Between complex numbers in memory and a kernel's arrays. Lines whose elements follow each other, 4 or more of them,
  * by eights: */
@@ -84,11 +100,11 @@ TPI_ISA_DECLARE(void, tpi_fft_load_half_f32,
 TPI_ISA_DECLARE(void, tpi_fft_load_half_f64,
                 (int64_t first, int64_t last, const double *half, int64_t lanes, const double *xr, const double *xi,
                  const double *yr, const double *yi, double *re, double *im));
-/* The same for one line, from and to complex numbers in memory. */
+/* The same for one line, between complex numbers in memory. */
 TPI_ISA_DECLARE(void, tpi_fft_make_half_line_f32,
-                (int64_t h, const float *half, const float *re, const float *im, float scale, float *to));
+                (int64_t h, const float *half, const float *z, float scale, float *x));
 TPI_ISA_DECLARE(void, tpi_fft_make_half_line_f64,
-                (int64_t h, const double *half, const double *re, const double *im, double scale, double *to));
-TPI_ISA_DECLARE(void, tpi_fft_load_half_line_f32, (int64_t h, const float *half, const float *from, float *to));
-TPI_ISA_DECLARE(void, tpi_fft_load_half_line_f64, (int64_t h, const double *half, const double *from, double *to));
+                (int64_t h, const double *half, const double *z, double scale, double *x));
+TPI_ISA_DECLARE(void, tpi_fft_load_half_line_f32, (int64_t h, const float *half, const float *x, float *z));
+TPI_ISA_DECLARE(void, tpi_fft_load_half_line_f64, (int64_t h, const double *half, const double *x, double *z));
 #endif

@@ -47,10 +47,12 @@ void TPI_ISA(tpi_fft_store_lines)(int64_t n, int64_t lanes, const float *re, con
 #else
 #define V 4
 #endif
-#define T    float
-#define NAME _f32
+#define T     float
+#define INDEX int32_t
+#define NAME  _f32
 #include "linalg/fft_kernels.h"
 #undef T
+#undef INDEX
 #undef NAME
 #undef V
 #if defined(__AVX512F__)
@@ -60,8 +62,10 @@ void TPI_ISA(tpi_fft_store_lines)(int64_t n, int64_t lanes, const float *re, con
 #else
 #define V 2
 #endif
-#define T    double
-#define NAME _f64
+#define T     double
+#define INDEX int64_t
+#define NAME  _f64
 #include "linalg/fft_kernels.h"
 
-int TPI_ISA(tpi_fft_first_radix)(bool single) { return VECTOR_BYTES / (int)(single ? sizeof(float) : sizeof(double)); }
+int TPI_ISA(tpi_fft_vector_lanes)(bool single) { return VECTOR_BYTES / (int)(single ? sizeof(float) : sizeof(double)); }
+int TPI_ISA(tpi_fft_largest_power)(void) { return VECTOR_BYTES == 64 ? 16 : 8; }

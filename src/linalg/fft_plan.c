@@ -58,20 +58,40 @@ static void add_stages(tpi_fft_plan *p, int radix, int count) {
     while (count-- > 0) p->stage[p->stages++].radix = radix;
 }
 
-/* Eights and fours, as few stages as there can be; each goes over all elements once. A two alone is for n = 2. Then odd
- * factors, which come last so that their strides are long; false if a prime factor is too large. */
+/* 2^twos in as few stages as there can be, each of which goes over all elements once. A two alone is for n = 2. */
+static void add_powers(tpi_fft_plan *p, int twos) {
+    const int most = TPI_ISA_PICK(tpi_fft_largest_power)() == 16 ? 4 : 3;
+    const int stages = (twos + most - 1) / most, missing = stages * most - twos;
+    const bool short_one = missing > stages; /* 2, 4, or 4 behind 8 where 16 is the largest */
+    if (short_one) {
+        add_stages(p, 8, stages - 1);
+        add_stages(p, twos == 1 ? 2 : 4, 1);
+        return;
+    }
+    add_stages(p, 1 << most, stages - missing);
+    add_stages(p, 1 << (most - 1), missing);
+}
+
+/* The radix of a single line's first stage: a vector's lanes, or half of them, if that leaves as many elements between
+ * those that it takes together; else 0. Halves of real lines need two vectors. */
+static int choose_first(int64_t n, int lanes) {
+    for (int radix = lanes; radix >= lanes / 2 && radix > 1 && n >= 2 * lanes; radix /= 2)
+        if (n % radix == 0 && n / radix >= radix) return radix;
+    return 0;
+}
+
+/* Powers of two, then odd factors, which come last so that their strides are long; false if a prime factor is too
+ * large. */
 static bool choose_stages(tpi_fft_plan *p) {
     static const int radixes[] = {3, 5, 7, 11, 13};
-    const int vector = TPI_ISA_PICK(tpi_fft_first_radix)(p->single);
-    p->first = p->in_line && p->n % vector == 0 && p->n / vector >= vector ? vector : 0;
+    const int lanes = TPI_ISA_PICK(tpi_fft_vector_lanes)(p->single);
+    p->first = p->in_line ? choose_first(p->n, lanes) : 0;
+    p->together = p->first ? lanes / p->first : 1;
     add_stages(p, p->first, p->first != 0);
     const int64_t rest = p->first ? p->n / p->first : p->n;
     const int twos = __builtin_ctzll((unsigned long long)rest);
-    const int fours = twos % 3 == 2 ? 1 : twos % 3 == 1 && twos > 1 ? 2 : 0;
     int64_t left = rest >> twos;
-    add_stages(p, 8, (twos - 2 * fours) / 3);
-    add_stages(p, 4, fours);
-    add_stages(p, 2, twos == 1);
+    if (twos) add_powers(p, twos);
     for (size_t i = 0; i < sizeof radixes / sizeof *radixes; i++)
         while (left % radixes[i] == 0 && p->stages < TPI_FFT_STAGES) {
             add_stages(p, radixes[i], 1);
@@ -124,13 +144,14 @@ static void fill_stages(const tpi_fft_plan *p) {
 static bool fill_chirp(const tpi_fft_plan *p) {
     int64_t n = p->n, size = p->inner->n;
     tpi_fft_plan *exact = tpi_fft_plan_of(size, false, false);
-    size_t bytes = (size_t)size * 4 * sizeof(double);
+    const int64_t room = tpi_fft_work_size(p->inner, 1);
+    size_t bytes = (size_t)room * 4 * sizeof(double);
     double *scratch = exact ? tpi_alloc(bytes) : NULL;
     if (!scratch) {
         tpi_fft_release(exact);
         return false;
     }
-    double *work[4] = {scratch, scratch + size, scratch + 2 * size, scratch + 3 * size};
+    double *work[4] = {scratch, scratch + room, scratch + 2 * room, scratch + 3 * room};
     memset(scratch, 0, bytes);
     for (int64_t k = 0, square = 0; k < n; k++) { /* square = k^2 mod 2n */
         double re, im;
@@ -141,7 +162,7 @@ static bool fill_chirp(const tpi_fft_plan *p) {
         work[1][k] = work[1][other] = -im;
         square = (square + 2 * k + 1) % (2 * n);
     }
-    tpi_fft_run_f64_base(exact, 1, work);
+    TPI_ISA_PICK(tpi_fft_run_f64)(exact, 1, &(tpi_fft_ends){0}, work);
     for (int64_t k = 0; k < size; k++)
         put_entry(p, p->chirp_fft + k, work[0][k] / (double)size, work[1][k] / (double)size);
     tpi_free(scratch, bytes);
@@ -225,5 +246,5 @@ void tpi_fft_release(tpi_fft_plan *plan) {
 }
 
 int64_t tpi_fft_work_size(const tpi_fft_plan *plan, int64_t lanes) {
-    return (plan->inner ? plan->inner->n : plan->n) * lanes;
+    return (plan->inner ? plan->inner->n : plan->n) * lanes + TPI_FFT_SLACK;
 }

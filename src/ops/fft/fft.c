@@ -9,7 +9,7 @@
 
 /* A group of lines has MOST_LANES if it then has no more than FEW_ELEMENTS, which stay in the first cache, or if
  * vectors are that wide; else SOME_LANES, which are moved by vectors too, up to MANY_ELEMENTS in the second; longer
- * lines go fewer at a time. APART: bytes, a multiple of TPI_ALIGN; a power of two apart, the arrays would share cache
+ * lines go fewer at a time. A last group takes up to one lane less than that in addition. APART: bytes, a multiple of TPI_ALIGN; a power of two apart, the arrays would share cache
  * sets. ARRAYS: four that the kernels work in, and the size of two for a line of complex numbers. */
 enum {
     MOST_LANES = 16,
@@ -31,16 +31,18 @@ typedef struct job {
     const char *from;
     char *to;
     int64_t from_stride, to_stride; /* bytes along the line */
-    int64_t lanes, lines;
+    int64_t lines, run; /* run: lines that groups do not cross the end of */
+    int64_t lanes, groups; /* lines of each group of a run but the last; groups of a run */
+    bool direct;        /* do the kernels read and write the tensors themselves? */
     tpi_odometer walk; /* over the other dims: operand 0 is read, 1 is written */
     atomic_bool failed;
 } job;
 
-static void run_plan_f32(const tpi_fft_plan *plan, int64_t lanes, float **work) {
-    TPI_ISA_PICK(tpi_fft_run_f32)(plan, lanes, work);
+static void run_plan_f32(const tpi_fft_plan *plan, int64_t lanes, const tpi_fft_ends *ends, float **work) {
+    TPI_ISA_PICK(tpi_fft_run_f32)(plan, lanes, ends, work);
 }
-static void run_plan_f64(const tpi_fft_plan *plan, int64_t lanes, double **work) {
-    TPI_ISA_PICK(tpi_fft_run_f64)(plan, lanes, work);
+static void run_plan_f64(const tpi_fft_plan *plan, int64_t lanes, const tpi_fft_ends *ends, double **work) {
+    TPI_ISA_PICK(tpi_fft_run_f64)(plan, lanes, ends, work);
 }
 
 static void load_across_f32(int64_t n, int64_t lanes, const float *from, int64_t step, float *re, float *im) {
@@ -71,15 +73,14 @@ HALVES(float, f32)
 HALVES(double, f64)
 
 #define SINGLE_LINES(real, suffix)                                                                               \
-    static void run_line_##suffix(const tpi_fft_plan *plan, const real *from, bool swapped, real **work) {       \
-        TPI_ISA_PICK(tpi_fft_line_##suffix)(plan, from, swapped, work);                                          \
+    static void run_line_##suffix(const tpi_fft_plan *plan, const tpi_fft_ends *ends, real **work) {             \
+        TPI_ISA_PICK(tpi_fft_line_##suffix)(plan, ends, work);                                                   \
     }                                                                                                            \
-    static void make_half_line_##suffix(int64_t h, const real *half, const real *re, const real *im, real scale, \
-                                        real *to) {                                                              \
-        TPI_ISA_PICK(tpi_fft_make_half_line_##suffix)(h, half, re, im, scale, to);                               \
+    static void make_half_line_##suffix(int64_t h, const real *half, const real *z, real scale, real *x) {       \
+        TPI_ISA_PICK(tpi_fft_make_half_line_##suffix)(h, half, z, scale, x);                                     \
     }                                                                                                            \
-    static void load_half_line_##suffix(int64_t h, const real *half, const real *from, real *to) {               \
-        TPI_ISA_PICK(tpi_fft_load_half_line_##suffix)(h, half, from, to);                                        \
+    static void load_half_line_##suffix(int64_t h, const real *half, const real *x, real *z) {                   \
+        TPI_ISA_PICK(tpi_fft_load_half_line_##suffix)(h, half, x, z);                                            \
     }
 SINGLE_LINES(float, f32)
 SINGLE_LINES(double, f64)
@@ -97,8 +98,9 @@ SINGLE_LINES(double, f64)
 
 static void run_group(int64_t chunk, void *context) {
     job *j = context;
-    int64_t first = chunk * j->lanes, lanes = j->lines - first < j->lanes ? j->lines - first : j->lanes;
-    const int64_t numbers = j->plan->first ? j->plan->n : tpi_fft_work_size(j->plan, lanes);
+    const int64_t run = chunk / j->groups, group = chunk % j->groups;
+    const int64_t lanes = group == j->groups - 1 ? j->run - group * j->lanes : j->lanes;
+    const int64_t numbers = tpi_fft_work_size(j->plan, j->plan->first ? j->plan->together : lanes);
     const size_t item = j->single ? sizeof(float) : sizeof(double);
     const size_t array_bytes = ((size_t)numbers * item + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN + APART;
     char *memory = tpi_alloc(ARRAYS * array_bytes);
@@ -107,7 +109,7 @@ static void run_group(int64_t chunk, void *context) {
         return;
     }
     tpi_odometer walk = j->walk;
-    tpi_odometer_seek(&walk, first);
+    tpi_odometer_seek(&walk, run * j->run + group * j->lanes);
     void *part[ARRAYS];
     for (int i = 0; i < ARRAYS; i++) part[i] = memory + i * (int64_t)array_bytes;
     if (j->single)
@@ -125,6 +127,23 @@ static bool lies_in_line(const job *j) {
     if (j->kind != COMPLEX && !j->even) return false;
     return j->from_stride == (j->kind == FROM_REAL ? real : 2 * real) &&
            j->to_stride == (j->kind == TO_REAL ? real : 2 * real);
+}
+
+/* Complex lines that lie beside each other, along the last of the other dims, are taken in groups of a vector's lanes
+ * or a cache line, each of them within one run of such lines. Groups of others go on over all dims. */
+static void group_lines(job *j) {
+    const int64_t vector = TPI_ISA_PICK(tpi_fft_vector_lanes)(j->single), item = j->single ? 8 : 16;
+    const int inner = j->walk.ndim - 1;
+    const bool beside = inner >= 0 && j->walk.stride[0][inner] == item && j->walk.stride[1][inner] == item;
+    const int64_t wide = vector > SOME_LANES ? vector : SOME_LANES, n = j->plan->n;
+    j->direct = j->kind == COMPLEX && j->plan->stages > 1 && beside && j->walk.shape[inner] >= wide &&
+                wide * n <= 4 * MANY_ELEMENTS;
+    j->lanes = vector >= MOST_LANES || MOST_LANES * n <= FEW_ELEMENTS ? MOST_LANES : SOME_LANES;
+    while (j->lanes > 1 && j->lanes * n > MANY_ELEMENTS) j->lanes /= 2;
+    if (j->plan->first) j->lanes = 2 + FEW_ELEMENTS / n / 2 * 2;
+    if (j->direct) j->lanes = wide;
+    j->run = j->direct ? j->walk.shape[inner] : j->lines;
+    j->groups = j->direct ? j->run / j->lanes : tpi_ceil_div(j->run, j->lanes);
 }
 
 /* All lines along `dim`, from one tensor into another (which may be the same). */
@@ -152,13 +171,9 @@ static bool transform(line_kind kind, const tp_tensor *from, tp_tensor *to, int 
     }
     j.plan = tpi_fft_plan_of(j.even ? n / 2 : n, j.single, lies_in_line(&j));
     if (!j.plan) return false;
-    const bool beside = j.from_stride != (int64_t)tpi_itemsize(from);
-    const bool wide = TPI_ISA_PICK(tpi_fft_first_radix)(j.single) >= MOST_LANES;
-    j.lanes = beside || wide || MOST_LANES * j.plan->n <= FEW_ELEMENTS ? MOST_LANES : SOME_LANES;
-    while (j.lanes > 1 && j.lanes * j.plan->n > MANY_ELEMENTS) j.lanes /= 2;
-    if (j.plan->first) j.lanes = 1 + FEW_ELEMENTS / j.plan->n;
+    group_lines(&j);
     atomic_init(&j.failed, false);
-    tpi_parallel_for(tpi_ceil_div(j.lines, j.lanes), j.lines * n >= 1 << 13, run_group, &j);
+    tpi_parallel_for(j.lines / j.run * j.groups, j.lines * n >= 1 << 13, run_group, &j);
     tpi_fft_release(j.plan);
     if (!atomic_load(&j.failed)) return true;
     tpi_fail_memory((size_t)n * 64, "the work arrays of a Fourier transform");

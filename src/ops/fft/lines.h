@@ -100,7 +100,7 @@ static void F(read_mirrored)(int64_t n, const char *from, int64_t stride, int64_
 /* Whole groups, which nearly all are, have a number of lanes that the compiler knows. */
 static inline void F(read_tile)(const job *j, int64_t first, int64_t last, const int64_t *at, int64_t lanes, T **work) {
     if (j->kind == TO_REAL) {
-        T x[2][TILE * MOST_LANES], y[2][TILE * MOST_LANES];
+        T x[2][TILE * MOST_LANES + TPI_FFT_SLACK], y[2][TILE * MOST_LANES + TPI_FFT_SLACK];
         int64_t h = j->n / 2;
         F(load)(last - first, lanes, j->from + first * j->from_stride, at, j->from_stride, x[0], x[1]);
         F(load)(last - first, lanes, j->from + (h - last + 1) * j->from_stride, at, j->from_stride, y[0], y[1]);
@@ -124,7 +124,7 @@ static inline void F(write_tile)(const job *j, int64_t first, int64_t last, cons
                                  const T *re, const T *im) {
     T scale = (T)j->scale;
     if (j->kind == FROM_REAL && j->even) {
-        T x[2][TILE * MOST_LANES];
+        T x[2][TILE * MOST_LANES + TPI_FFT_SLACK];
         F(make_half)(first, last, j->n / 2, (const T *)j->plan->tables + 2 * j->plan->half, lanes, re, im, x[0], x[1]);
         F(store)(last - first, lanes, x[0], x[1], scale, j->to + first * j->to_stride, at, j->to_stride);
         return;
@@ -140,8 +140,15 @@ static inline void F(write_tile)(const job *j, int64_t first, int64_t last, cons
         F(write_real)(first, last, j->even, j->to + at[l], j->to_stride, lanes, l, re, im, scale);
 }
 
-/* Up to j->lanes lines from j->walk's place on. */
+/* A group of lines from walk's place on. */
 static void F(run_lines)(const job *j, tpi_odometer *walk, int64_t lanes, T **work) {
+    if (j->direct) {
+        const int64_t item = sizeof(T);
+        const tpi_fft_ends ends = {j->from + walk->offset[0], j->to + walk->offset[1], j->from_stride / item,
+                                   j->to_stride / item,       j->scale,                !j->forward};
+        F(run_plan)(j->plan, lanes, &ends, work);
+        return;
+    }
     int64_t from[MOST_LANES], to[MOST_LANES], n = j->even ? j->n / 2 : j->n; /* n: elements of the transform */
     for (int64_t l = 0; l < lanes; l++) {
         from[l] = walk->offset[0];
@@ -161,7 +168,7 @@ static void F(run_lines)(const job *j, tpi_odometer *walk, int64_t lanes, T **wo
                 F(read_tile)(j, k, k + TILE < n ? k + TILE : n, from, lanes, work);
         }
     T *arrays[4] = {work[j->forward ? 0 : 1], work[j->forward ? 1 : 0], work[2], work[3]};
-    F(run_plan)(j->plan, lanes, arrays);
+    F(run_plan)(j->plan, lanes, &(tpi_fft_ends){0}, arrays);
     const T *re = arrays[j->forward ? 0 : 1], *im = arrays[j->forward ? 1 : 0];
     int64_t out = j->kind == FROM_REAL ? j->n / 2 + 1 : n;
     for (int64_t k = 0; k < out; k += TILE) {
@@ -174,23 +181,34 @@ static void F(run_lines)(const job *j, tpi_odometer *walk, int64_t lanes, T **wo
     }
 }
 
-/* The same one by one, where they lie as complex numbers do. */
+/* The same one or two at a time, where they lie as complex numbers do. The last may be alone: then it is both. */
 static void F(run_single_lines)(const job *j, tpi_odometer *walk, int64_t lines, T **work) {
-    const int64_t n = j->plan->n;
+    const int64_t n = j->plan->n, item = sizeof(T);
     const T *half = (const T *)j->plan->tables + 2 * j->plan->half;
-    for (int64_t l = 0; l < lines; l++, tpi_odometer_next(walk)) {
-        const T *from = (const T *)(const void *)(j->from + walk->offset[0]);
-        T *to = (T *)(void *)(j->to + walk->offset[1]), *arrays[4] = {work[0], work[1], work[2], work[3]};
+    for (int64_t l = 0, together; l < lines; l += together) {
+        const char *from[2] = {j->from + walk->offset[0]};
+        char *to[2] = {j->to + walk->offset[1]};
+        together = lines - l < j->plan->together ? 1 : j->plan->together;
+        tpi_odometer_next(walk);
+        from[1] = together == 1 ? from[0] : j->from + walk->offset[0];
+        to[1] = together == 1 ? to[0] : j->to + walk->offset[1];
+        if (together == 2) tpi_odometer_next(walk);
+        tpi_fft_ends ends = {from[0],  to[0],      (from[1] - from[0]) / item, (to[1] - to[0]) / item,
+                             j->scale, !j->forward};
         if (j->kind == TO_REAL) {
-            F(load_half_line)(n, half, from, work[4]);
-            from = work[4];
+            for (int64_t i = 0; i < together; i++)
+                F(load_half_line)(n, half, (const T *)(const void *)from[i], work[4] + 2 * n * i);
+            ends.from = work[4];
+            ends.from_step = 2 * n * (together - 1);
         }
-        F(run_line)(j->plan, from, !j->forward, arrays);
-        const T *re = arrays[j->forward ? 0 : 1], *im = arrays[j->forward ? 1 : 0];
-        if (j->kind == FROM_REAL)
-            F(make_half_line)(n, half, re, im, (T)j->scale, to);
-        else
-            F(store_across)(1, n, re, im, (T)j->scale, to, 0);
+        if (j->kind == FROM_REAL) {
+            ends.to = work[4];
+            ends.to_step = 2 * n * (together - 1);
+            ends.scale = 1;
+        }
+        F(run_line)(j->plan, &ends, (T *[]){work[0], work[1], work[2], work[3]});
+        for (int64_t i = 0; i < together && j->kind == FROM_REAL; i++)
+            F(make_half_line)(n, half, work[4] + 2 * n * i, (T)j->scale, (T *)(void *)to[i]);
     }
 }
 
