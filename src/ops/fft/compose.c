@@ -125,9 +125,10 @@ static tp_tensor *real_to_complex(tp_tensor *self, const request *r, bool forwar
     tpi_temporaries temps = {0};
     tp_tensor *x = in_dtype(&temps, self, tpi_dtype_to_float((tp_dtype)self->dtype));
     for (int i = 0; i < r->ndim; i++) x = resized(&temps, x, r->dim[i], r->size[i]);
-    x = tpi_put(&temps, tpo_fft_r2c(x, r->dim[r->ndim - 1], r->scale));
+    const tp_ints others = tp_ints_view(r->dim, r->ndim - 1), none = tp_ints_view(r->dim, 0);
+    x = tpi_put(&temps, tpo_fft_r2c(x, forward ? others : none, r->dim[r->ndim - 1], r->scale));
     if (!forward) x = tpi_put(&temps, tpo_conj_physical(x));
-    if (r->ndim > 1) x = tpi_put(&temps, tpo_fft_c2c(x, tp_ints_view(r->dim, r->ndim - 1), 1, forward));
+    if (!forward && others.n) x = tpi_put(&temps, tpo_fft_c2c(x, others, 1, false));
     return tpi_release_temporaries(&temps, tpi_retain(x));
 }
 
@@ -141,9 +142,11 @@ static tp_tensor *complex_to_real(tp_tensor *self, const request *r, bool forwar
     int last = r->ndim - 1;
     tp_tensor *x = as_complex(&temps, self);
     for (int i = 0; i < r->ndim; i++) x = resized(&temps, x, r->dim[i], i == last ? r->size[i] / 2 + 1 : r->size[i]);
-    if (last > 0) x = tpi_put(&temps, tpo_fft_c2c(x, tp_ints_view(r->dim, last), 1, forward));
+    const tp_ints others = tp_ints_view(r->dim, last), none = tp_ints_view(r->dim, 0);
+    if (forward && last > 0) x = tpi_put(&temps, tpo_fft_c2c(x, others, 1, true));
     if (forward) x = tpi_put(&temps, tpo_conj_physical(x));
-    return tpi_release_temporaries(&temps, tpo_fft_c2r(x, r->dim[last], r->size[last], r->scale));
+    x = tpo_fft_c2r(x, forward ? none : others, r->dim[last], r->size[last], r->scale);
+    return tpi_release_temporaries(&temps, x);
 }
 
 tp_tensor *tpi_compose_fft(tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward) {
@@ -177,6 +180,15 @@ tp_tensor *tpi_compose_rfftn(tp_tensor *self, tp_ints s, tp_ints dim, const char
 tp_tensor *tpi_compose_irfftn(tp_tensor *self, tp_ints s, tp_ints dim, const char *norm, bool forward) {
     request r;
     return read_request(&r, self, s, dim, norm, forward, true) ? complex_to_real(self, &r, forward) : NULL;
+}
+
+/* What the gradient of real-to-half needs: the half, filled up with zeros, transformed back along all dims. */
+tp_tensor *tpi_compose_whole_back(tp_tensor *self, tp_ints others, int64_t dim, int64_t n, double scale) {
+    tpi_temporaries temps = {0};
+    tp_tensor *x = others.n ? tpi_put(&temps, tpo_fft_c2c(self, others, 1, false)) : self;
+    x = x ? tpi_put(&temps, tpo_fill_up(x, dim, n)) : NULL;
+    x = x ? tpi_put(&temps, tpo_fft_c2c(x, TP_INTS(dim), scale, false)) : NULL;
+    return tpi_release_temporaries(&temps, x ? tpo_real(x) : NULL);
 }
 
 /* The half's inner elements stand for two each: what the gradient of half-to-real needs. */

@@ -112,19 +112,28 @@ tpi_served tpi_gpu_fft_c2c(tp_tensor *self, tp_ints dim, double scale, bool forw
     return tpi_serve(scaled(out, scale), result);
 }
 
-tpi_served tpi_gpu_fft_r2c(tp_tensor *self, int64_t dim, double scale, tp_tensor **result) {
-    int d = dim_of(self, dim);
-    if (d < 0 || (self->dtype != TP_FLOAT32 && self->dtype != TP_FLOAT64)) return TPI_DECLINED;
-    return tpi_serve(
-        scaled(transform(self, d, self->shape[d], TPI_FFT_R2C, tpi_dtype_to_complex((tp_dtype)self->dtype), true),
-               scale),
-        result);
+/* Along more dims, if there are any; consumes t. */
+static tp_tensor *others_too(tp_tensor *t, tp_ints others, bool forward) {
+    tp_tensor *out = NULL;
+    if (!t || !others.n) return t;
+    return tpi_gpu_fft_c2c(t, others, 1, forward, &out) == TPI_SERVED ? tpi_release_then(t, out)
+                                                                      : tpi_release_then(t, NULL);
 }
 
-tpi_served tpi_gpu_fft_c2r(tp_tensor *self, int64_t dim, int64_t n, double scale, tp_tensor **result) {
+tpi_served tpi_gpu_fft_r2c(tp_tensor *self, tp_ints others, int64_t dim, double scale, tp_tensor **result) {
+    int d = dim_of(self, dim);
+    if (d < 0 || (self->dtype != TP_FLOAT32 && self->dtype != TP_FLOAT64)) return TPI_DECLINED;
+    tp_tensor *half =
+        transform(self, d, self->shape[d], TPI_FFT_R2C, tpi_dtype_to_complex((tp_dtype)self->dtype), true);
+    return tpi_serve(others_too(scaled(half, scale), others, true), result);
+}
+
+tpi_served tpi_gpu_fft_c2r(tp_tensor *self, tp_ints others, int64_t dim, int64_t n, double scale, tp_tensor **result) {
     int d = dim_of(self, dim);
     if (d < 0 || n < 1 || !tp_dtype_is_complex((tp_dtype)self->dtype) || self->shape[d] != n / 2 + 1)
         return TPI_DECLINED;
-    return tpi_serve(scaled(transform(self, d, n, TPI_FFT_C2R, tpi_dtype_to_real((tp_dtype)self->dtype), false), scale),
-                     result);
+    tp_tensor *half = others_too(tpi_retain(self), others, false);
+    tp_tensor *out = half ? transform(half, d, n, TPI_FFT_C2R, tpi_dtype_to_real((tp_dtype)self->dtype), false) : NULL;
+    tpi_release(half);
+    return tpi_serve(scaled(out, scale), result);
 }

@@ -8,10 +8,10 @@
  * each, is moved at once: element by element of a whole line, every line of the work arrays' cache would be fetched
  * once per lane. */
 
-/* Do complex lines lie beside each other? */
-static inline bool F(beside)(const int64_t *at, int64_t lanes) {
+/* Do lines of items that big lie beside each other? */
+static inline bool F(beside)(const int64_t *at, int64_t lanes, size_t item) {
     for (int64_t l = 1; l < lanes; l++)
-        if (at[l] != at[0] + l * 2 * (int64_t)sizeof(T)) return false;
+        if (at[l] != at[0] + l * (int64_t)item) return false;
     return lanes > 1;
 }
 
@@ -25,7 +25,7 @@ static inline void F(load)(int64_t n, int64_t lanes, const char *from, const int
         TPI_ISA_PICK(tpi_fft_load_lines)(n, lanes, line, (float *)re, (float *)im);
         return;
     }
-    if (F(beside)(at, lanes)) {
+    if (F(beside)(at, lanes, 2 * sizeof(T))) {
         F(load_across)(n, lanes, (const T *)(const void *)(from + at[0]), stride / (int64_t)sizeof(T), re, im);
         return;
     }
@@ -45,7 +45,7 @@ static inline void F(store)(int64_t n, int64_t lanes, const T *re, const T *im, 
         TPI_ISA_PICK(tpi_fft_store_lines)(n, lanes, (const float *)re, (const float *)im, (float)scale, line);
         return;
     }
-    if (F(beside)(at, lanes)) {
+    if (F(beside)(at, lanes, 2 * sizeof(T))) {
         F(store_across)(n, lanes, re, im, scale, (T *)(void *)(to + at[0]), stride / (int64_t)sizeof(T));
         return;
     }
@@ -57,32 +57,37 @@ static inline void F(store)(int64_t n, int64_t lanes, const T *re, const T *im, 
         }
 }
 
-/* A real line of 2h elements as h complex ones, or (odd lengths) of n elements with no imaginary part. */
-static inline void F(read_real)(int64_t first, int64_t last, bool even, const char *from, int64_t stride, int64_t lanes,
-                                int64_t l, T *re, T *im) {
-    from += first * (even ? 2 : 1) * stride;
-    if (even)
-        for (int64_t k = first; k < last; k++, from += 2 * stride) {
-            re[k * lanes + l] = *(const T *)from;
-            im[k * lanes + l] = *(const T *)(from + stride);
-        }
-    else
-        for (int64_t k = first; k < last; k++, from += stride) {
-            re[k * lanes + l] = *(const T *)from;
-            im[k * lanes + l] = 0;
+/* Real lines of 2h elements as h complex ones, or (odd lengths) of n elements with no imaginary part. */
+static inline void F(read_real)(const job *j, int64_t first, int64_t last, const int64_t *at, int64_t lanes, T *re,
+                                T *im) {
+    const bool beside = F(beside)(at, lanes, sizeof(T));
+    const int64_t stride = j->from_stride, parts = j->even ? 2 : 1;
+    for (int64_t k = first; k < last; k++)
+        for (int64_t part = 0; part < 2; part++) {
+            const char *from = j->from + (parts * k + part) * stride;
+            T *to = (part ? im : re) + k * lanes;
+            if (part == parts)
+                for (int64_t l = 0; l < lanes; l++) to[l] = 0;
+            else if (beside)
+                memcpy(to, from + at[0], (size_t)lanes * sizeof(T));
+            else
+                for (int64_t l = 0; l < lanes; l++) to[l] = *(const T *)(const void *)(from + at[l]);
         }
 }
 
-static inline void F(write_real)(int64_t first, int64_t last, bool even, char *to, int64_t stride, int64_t lanes,
-                                 int64_t l, const T *re, const T *im, T scale) {
-    to += first * (even ? 2 : 1) * stride;
-    if (even)
-        for (int64_t k = first; k < last; k++, to += 2 * stride) {
-            *(T *)to = scale * re[k * lanes + l];
-            *(T *)(to + stride) = scale * im[k * lanes + l];
+static inline void F(write_real)(const job *j, int64_t first, int64_t last, const int64_t *at, int64_t lanes,
+                                 const T *re, const T *im, T scale) {
+    const bool beside = F(beside)(at, lanes, sizeof(T));
+    const int64_t stride = j->to_stride, parts = j->even ? 2 : 1;
+    for (int64_t k = first; k < last; k++)
+        for (int64_t part = 0; part < parts; part++) {
+            const T *from = (part ? im : re) + k * lanes;
+            char *to = j->to + (parts * k + part) * stride;
+            if (beside)
+                for (int64_t l = 0; l < lanes; l++) ((T *)(void *)(to + at[0]))[l] = scale * from[l];
+            else
+                for (int64_t l = 0; l < lanes; l++) *(T *)(void *)(to + at[l]) = scale * from[l];
         }
-    else
-        for (int64_t k = first; k < last; k++, to += stride) *(T *)to = scale * re[k * lanes + l];
 }
 
 /* An odd length: the other half is the conjugate of the first. */
@@ -116,8 +121,7 @@ static inline void F(read_tile)(const job *j, int64_t first, int64_t last, const
         (last - first, lanes, j->from + first * stride, at, stride, work[0] + first * lanes, work[1] + first * lanes);
         return;
     }
-    for (int64_t l = 0; l < lanes; l++)
-        F(read_real)(first, last, j->even, j->from + at[l], j->from_stride, lanes, l, work[0], work[1]);
+    F(read_real)(j, first, last, at, lanes, work[0], work[1]);
 }
 
 static inline void F(write_tile)(const job *j, int64_t first, int64_t last, const int64_t *at, int64_t lanes,
@@ -136,8 +140,7 @@ static inline void F(write_tile)(const job *j, int64_t first, int64_t last, cons
         (last - first, lanes, re + first * lanes, im + first * lanes, scale, j->to + first * stride, at, stride);
         return;
     }
-    for (int64_t l = 0; l < lanes; l++)
-        F(write_real)(first, last, j->even, j->to + at[l], j->to_stride, lanes, l, re, im, scale);
+    F(write_real)(j, first, last, at, lanes, re, im, scale);
 }
 
 /* A group of lines from walk's place on. */
