@@ -46,8 +46,8 @@ void tpi_fft_release(tpi_fft_plan *plan);
 int64_t tpi_fft_work_size(const tpi_fft_plan *plan, int64_t lanes);
 
 /* Where lines lie in memory, as complex numbers: side by side, with a step in numbers from one element to the next, or
- * in a single line. NULL: in work[0] (real) and work[1] (imaginary), not scaled. `swapped`: real and imaginary parts are
- * exchanged on both ends, which is the inverse. */
+ * in a single line. NULL: in work[0] (real) and work[1] (imaginary), not scaled. `swapped`: real and imaginary parts
+ * are exchanged on both ends, which is the inverse. */
 typedef struct tpi_fft_ends {
     const void *from;
     void *to;
@@ -57,8 +57,8 @@ typedef struct tpi_fft_ends {
 } tpi_fft_ends;
 
 /* Transforms `lanes` lines; between arrays alone if they are fewer than a vector's lanes, or the plan is Bluestein's.
- * Where memory is both read and written, it may be the same, if the plan has two stages or more. work[2] and work[3] are
- * scratch. Arrays may be exchanged: afterwards work[0] and work[1] are where the results are. */
+ * Where memory is both read and written, it may be the same, if the plan has two stages or more. work[2] and work[3]
+ * are scratch. Arrays may be exchanged: afterwards work[0] and work[1] are where the results are. */
 TPI_ISA_DECLARE(void, tpi_fft_run_f32,
                 (const tpi_fft_plan *plan, int64_t lanes, const tpi_fft_ends *ends, float **work));
 TPI_ISA_DECLARE(void, tpi_fft_run_f64,

@@ -26,9 +26,9 @@
 #else
 #define LANES_(M, d) M(0, d), M(1, d)
 #endif
-#define LANE_(l, d)      (l)
-#define ALTERNATE(l, d)  (2 * (l) + (d))
-#define INTERLACE(l, d)  (((l) + (d)) / 2 + (l) % 2 * V)
+#define LANE_(l, d)     (l)
+#define ALTERNATE(l, d) (2 * (l) + (d))
+#define INTERLACE(l, d) (((l) + (d)) / 2 + (l) % 2 * V)
 
 typedef T F(vector) __attribute__((vector_size(V * sizeof(T))));
 typedef INDEX F(lanes) __attribute__((vector_size(V * sizeof(T))));
@@ -92,9 +92,9 @@ INLINE F(order) F(order_of)(bool swapped) {
     return (F(order)){zero - (INDEX)swapped};
 }
 INLINE void F(swap)(F(order) o, F(vector) * re, F(vector) * im) {
-    const F(lanes) other = ((F(lanes))*re ^ (F(lanes))*im) & o.swapped;
-    *re = (F(vector))((F(lanes))*re ^ other);
-    *im = (F(vector))((F(lanes))*im ^ other);
+    const F(lanes) other = ((F(lanes)) * re ^ (F(lanes)) * im) & o.swapped;
+    *re = (F(vector))((F(lanes)) * re ^ other);
+    *im = (F(vector))((F(lanes)) * im ^ other);
 }
 INLINE void F(split)(F(order) o, const T *from, int64_t apart, F(vector) * re, F(vector) * im) {
     const F(vector) first = F(get)(from), second = F(get)(from + apart);
@@ -453,12 +453,13 @@ static void F(run_stages)(const tpi_fft_plan *plan, int first, int64_t s, const 
     const F(complex_) *tables = plan->tables;
     int64_t n = plan->n;
     for (int i = 0; i < first; i++) n /= plan->stage[i].radix;
-    F(pass) c = {.s = s,
-                 .swapped = ends->swapped,
-                 .pair = plan->first && plan->first != V,
-                 .from_step = ends->from_step,
-                 .to_step = ends->to_step,
-                 .scale = (T)ends->scale};
+    F(pass)
+    c = {.s = s,
+         .swapped = ends->swapped,
+         .pair = plan->first && plan->first != V,
+         .from_step = ends->from_step,
+         .to_step = ends->to_step,
+         .scale = (T)ends->scale};
     c.apart = c.pair ? ends->to_step : V;
     for (int i = first; i < plan->stages; i++) {
         const tpi_fft_stage *stage = &plan->stage[i];

@@ -57,9 +57,10 @@ INLINE void F(first_stage)(const tpi_fft_plan *plan, const int width, const tpi_
         for (int k = 0; k < width; k++) {
             xr[k] = r[PLACE(width, k)];
             xi[k] = i[PLACE(width, k)];
-            if (k)
-                F(times)(xr + k, xi + k, F(factors)(width, table + (2 * k - 2) * m + p),
-                         F(factors)(width, table + (2 * k - 1) * m + p));
+            if (k) {
+                const T *w = table + (2 * k - 2) * m + p;
+                F(times)(xr + k, xi + k, F(factors)(width, w), F(factors)(width, w + m));
+            }
         }
         F(transpose)(width, xr);
         F(transpose)(width, xi);

@@ -9,8 +9,9 @@
 
 /* A group of lines has MOST_LANES if it then has no more than FEW_ELEMENTS, which stay in the first cache, or if
  * vectors are that wide; else SOME_LANES, which are moved by vectors too, up to MANY_ELEMENTS in the second; longer
- * lines go fewer at a time. A last group takes up to one lane less than that in addition. APART: bytes, a multiple of TPI_ALIGN; a power of two apart, the arrays would share cache
- * sets. ARRAYS: four that the kernels work in, and the size of two for a line of complex numbers. */
+ * lines go fewer at a time. A last group takes up to one lane less than that in addition. APART: bytes, a multiple of
+ * TPI_ALIGN; a power of two apart, the arrays would share cache sets. ARRAYS: four that the kernels work in, and the
+ * size of two for a line of complex numbers. */
 enum {
     MOST_LANES = 16,
     SOME_LANES = 8,
@@ -33,10 +34,10 @@ typedef struct job {
     const char *from;
     char *to;
     int64_t from_stride, to_stride; /* bytes along the line */
-    int64_t lines, run;    /* run: lines that groups do not cross the end of */
-    int64_t lanes, groups; /* lines of each group of a run but the last; groups of a run */
-    bool direct;           /* do the kernels read and write the tensors themselves? */
-    tpi_odometer walk;     /* over the other dims: operand 0 is read, 1 is written */
+    int64_t lines, run;             /* run: lines that groups do not cross the end of */
+    int64_t lanes, groups;          /* lines of each group of a run but the last; groups of a run */
+    bool direct;                    /* do the kernels read and write the tensors themselves? */
+    tpi_odometer walk;              /* over the other dims: operand 0 is read, 1 is written */
     atomic_bool *failed;
 } job;
 
@@ -74,15 +75,15 @@ static void store_across_f64(int64_t n, int64_t lanes, const double *re, const d
 HALVES(float, f32)
 HALVES(double, f64)
 
-#define SINGLE_LINES(real, suffix)                                                                               \
-    static void run_line_##suffix(const tpi_fft_plan *plan, const tpi_fft_ends *ends, real **work) {             \
-        TPI_ISA_PICK(tpi_fft_line_##suffix)(plan, ends, work);                                                   \
-    }                                                                                                            \
-    static void make_half_line_##suffix(int64_t h, const real *half, const real *z, real scale, real *x) {       \
-        TPI_ISA_PICK(tpi_fft_make_half_line_##suffix)(h, half, z, scale, x);                                     \
-    }                                                                                                            \
-    static void load_half_line_##suffix(int64_t h, const real *half, const real *x, real *z) {                   \
-        TPI_ISA_PICK(tpi_fft_load_half_line_##suffix)(h, half, x, z);                                            \
+#define SINGLE_LINES(real, suffix)                                                                         \
+    static void run_line_##suffix(const tpi_fft_plan *plan, const tpi_fft_ends *ends, real **work) {       \
+        TPI_ISA_PICK(tpi_fft_line_##suffix)(plan, ends, work);                                             \
+    }                                                                                                      \
+    static void make_half_line_##suffix(int64_t h, const real *half, const real *z, real scale, real *x) { \
+        TPI_ISA_PICK(tpi_fft_make_half_line_##suffix)(h, half, z, scale, x);                               \
+    }                                                                                                      \
+    static void load_half_line_##suffix(int64_t h, const real *half, const real *x, real *z) {             \
+        TPI_ISA_PICK(tpi_fft_load_half_line_##suffix)(h, half, x, z);                                      \
     }
 SINGLE_LINES(float, f32)
 SINGLE_LINES(double, f64)
@@ -132,7 +133,8 @@ static bool lies_in_line(const job *j) {
 }
 
 /* Lines that lie beside each other, along the last of the other dims, are taken in groups that do not cross the end of
- * a run of such lines, complex ones a vector's lanes or a cache line at a time. Groups of others go on over all dims. */
+ * a run of such lines, complex ones a vector's lanes or a cache line at a time. Groups of others go on over all dims.
+ */
 static void group_lines(job *j) {
     const int64_t vector = TPI_ISA_PICK(tpi_fft_vector_lanes)(j->single), real = j->single ? 4 : 8;
     const int inner = j->walk.ndim - 1;
@@ -268,6 +270,10 @@ static bool check_length(int64_t n, int dim) {
 
 /* Complex passes over dims, from the last one on, behind those that are there; how many there are then, or -1. */
 static int add_passes(pass *passes, int count, const tp_tensor *self, tp_ints dim, bool forward) {
+    if (dim.n > TP_MAX_DIMS) {
+        tpi_fail(TP_ERR_RUNTIME, "argument 'dim': expected at most %d dims, got %lld", TP_MAX_DIMS, (long long)dim.n);
+        return -1;
+    }
     for (int64_t i = dim.n - 1; i >= 0; i--) {
         const int d = transformed_dim(self, dim.v[i]);
         if (d < 0 || !check_length(self->shape[d], d)) return -1;

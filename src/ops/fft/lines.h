@@ -147,8 +147,12 @@ static inline void F(write_tile)(const job *j, int64_t first, int64_t last, cons
 static void F(run_lines)(const job *j, tpi_odometer *walk, int64_t lanes, T **work) {
     if (j->direct) {
         const int64_t item = sizeof(T);
-        const tpi_fft_ends ends = {j->from + walk->offset[0], j->to + walk->offset[1], j->from_stride / item,
-                                   j->to_stride / item,       j->scale,                !j->forward};
+        const tpi_fft_ends ends = {j->from + walk->offset[0],
+                                   j->to + walk->offset[1],
+                                   j->from_stride / item,
+                                   j->to_stride / item,
+                                   j->scale,
+                                   !j->forward};
         F(run_plan)(j->plan, lanes, &ends, work);
         return;
     }
@@ -196,8 +200,7 @@ static void F(run_single_lines)(const job *j, tpi_odometer *walk, int64_t lines,
         from[1] = together == 1 ? from[0] : j->from + walk->offset[0];
         to[1] = together == 1 ? to[0] : j->to + walk->offset[1];
         if (together == 2) tpi_odometer_next(walk);
-        tpi_fft_ends ends = {from[0],  to[0],      (from[1] - from[0]) / item, (to[1] - to[0]) / item,
-                             j->scale, !j->forward};
+        tpi_fft_ends ends = {from[0], to[0], (from[1] - from[0]) / item, (to[1] - to[0]) / item, j->scale, !j->forward};
         if (j->kind == TO_REAL) {
             for (int64_t i = 0; i < together; i++)
                 F(load_half_line)(n, half, (const T *)(const void *)from[i], work[4] + 2 * n * i);

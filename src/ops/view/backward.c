@@ -88,39 +88,37 @@ static tp_dtype sum_dtype(tp_dtype d) {
                                                                 : tpi_ctype_dtype((tpi_ctype)tpi_dtype_ctype[d]);
 }
 
-#define ADD_EACH(type)                                                                            \
-    for (int64_t i = 0; i < n; i++, tpi_odometer_next(&w)) {                                      \
-        *(type *)(void *)(to + w.offset[0]) += *(const type *)(const void *)(from + w.offset[1]); \
+/* Rows along the last dim, whose elements are `parts` numbers. */
+#define ADD_ROWS(type, parts)                                                             \
+    for (int64_t row = 0; row < rows; row++, tpi_odometer_next(&w)) {                     \
+        type *a = (type *)(void *)(to + w.offset[0]);                                     \
+        const type *b = (const type *)(const void *)(from + w.offset[1]);                 \
+        if (to_step == 1 && from_step == 1)                                               \
+            for (int64_t i = 0; i < n * (parts); i++) a[i] += b[i];                       \
+        else                                                                              \
+            for (int64_t i = 0; i < n; i++)                                               \
+                for (int64_t part = 0; part < (parts); part++)                            \
+                    a[i * to_step * (parts) + part] += b[i * from_step * (parts) + part]; \
     }
 
 /* Adds every element of src to the one of dst at the same index, one after the other: dst may overlap itself. */
 static void add_in_order(char *to, const int64_t *to_strides, const tp_tensor *src) {
     tpi_odometer w = {.nargs = 2};
-    int64_t size = (int64_t)tpi_itemsize(src), n = src->numel;
-    for (int d = 0; d < src->ndim; d++)
+    const int last = src->ndim - 1;
+    const int64_t size = (int64_t)tpi_itemsize(src), n = last >= 0 ? src->shape[last] : 1;
+    const int64_t to_step = n > 1 ? to_strides[last] : 1, from_step = n > 1 ? src->strides[last] : 1;
+    for (int d = 0; d < last; d++)
         tpi_odometer_dim(&w, src->shape[d],
                          (int64_t[]){src->shape[d] > 1 ? to_strides[d] * size : 0, src->strides[d] * size});
     const char *from = src->data;
-    if (n == 0) return;
+    if (src->numel == 0) return;
+    const int64_t rows = src->numel / n;
     switch (src->dtype) {
-    case TP_INT64: ADD_EACH(uint64_t) break; /* integers wrap around */
-    case TP_FLOAT32: ADD_EACH(float) break;
-    case TP_FLOAT64: ADD_EACH(double) break;
-    case TP_COMPLEX64:
-        for (int64_t i = 0; i < n; i++, tpi_odometer_next(&w)) {
-            tpi_c64 *a = (tpi_c64 *)(void *)(to + w.offset[0]);
-            const tpi_c64 *b = (const tpi_c64 *)(const void *)(from + w.offset[1]);
-            a->re += b->re;
-            a->im += b->im;
-        }
-        break;
-    default:
-        for (int64_t i = 0; i < n; i++, tpi_odometer_next(&w)) {
-            tpi_c128 *a = (tpi_c128 *)(void *)(to + w.offset[0]);
-            const tpi_c128 *b = (const tpi_c128 *)(const void *)(from + w.offset[1]);
-            a->re += b->re;
-            a->im += b->im;
-        }
+    case TP_INT64: ADD_ROWS(uint64_t, 1) break; /* integers wrap around */
+    case TP_FLOAT32: ADD_ROWS(float, 1) break;
+    case TP_FLOAT64: ADD_ROWS(double, 1) break;
+    case TP_COMPLEX64: ADD_ROWS(float, 2) break;
+    default: ADD_ROWS(double, 2)
     }
 }
 
