@@ -25,7 +25,7 @@ typedef struct tpi_fft_plan {
     bool in_line; /* was a plan for single lines asked for? */
     int first;    /* 0, or the radix of the first stage of a plan for single lines, whose factors are laid out for
                      vectors: for each k >= 1 the real parts, then the imaginary ones, of all m */
-    int together; /* how many lines such a plan transforms at once: 1 or 2 */
+    int together; /* how many lines such a plan transforms at once: 1, 2 or 4 */
     int stages;   /* 0: by Bluestein's chirp */
     tpi_fft_stage stage[TPI_FFT_STAGES];
     int64_t half;               /* where exp(-i pi k / n), k <= n, starts: for real lines of 2n */
@@ -45,8 +45,8 @@ void tpi_fft_release(tpi_fft_plan *plan);
 /* How many numbers each of the four work arrays must hold for that many lanes. */
 int64_t tpi_fft_work_size(const tpi_fft_plan *plan, int64_t lanes);
 
-/* Where lines lie in memory, as complex numbers: side by side, with a step in numbers from one element to the next, or
- * in a single line. NULL: in work[0] (real) and work[1] (imaginary), not scaled. `swapped`: real and imaginary parts
+/* Where lines lie in memory, as complex numbers: side by side, with a step in numbers from one element to the next.
+ * NULL: in work[0] (real) and work[1] (imaginary), not scaled. `swapped`: real and imaginary parts
  * are exchanged on both ends, which is the inverse. */
 typedef struct tpi_fft_ends {
     const void *from;
@@ -64,10 +64,14 @@ TPI_ISA_DECLARE(void, tpi_fft_run_f32,
 TPI_ISA_DECLARE(void, tpi_fft_run_f64,
                 (const tpi_fft_plan *plan, int64_t lanes, const tpi_fft_ends *ends, double **work));
 
-/* Transforms plan->together lines, from memory into memory, by a plan for single lines; the steps of ends lead from the
- * first line to the second. */
-TPI_ISA_DECLARE(void, tpi_fft_line_f32, (const tpi_fft_plan *plan, const tpi_fft_ends *ends, float **work));
-TPI_ISA_DECLARE(void, tpi_fft_line_f64, (const tpi_fft_plan *plan, const tpi_fft_ends *ends, double **work));
+/* Transforms plan->together lines of complex numbers, by a plan for single lines; `swapped` as above. work[0] to
+ * work[3] hold that many lines' numbers, work[4] twice as many. A line may be named more than once. */
+TPI_ISA_DECLARE(void, tpi_fft_line_f32,
+                (const tpi_fft_plan *plan, const float *const *from, float *const *to, float scale, bool swapped,
+                 float **work));
+TPI_ISA_DECLARE(void, tpi_fft_line_f64,
+                (const tpi_fft_plan *plan, const double *const *from, double *const *to, double scale, bool swapped,
+                 double **work));
 /* The lanes of a vector, and the largest radix that is a power of two. */
 TPI_ISA_DECLARE(int, tpi_fft_vector_lanes, (bool single));
 TPI_ISA_DECLARE(int, tpi_fft_largest_power, (void));

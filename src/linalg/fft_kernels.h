@@ -294,8 +294,10 @@ INLINE void F(stage)(const F(pass) * c, const int radix) {
     OPEN_STAGE
     const int64_t s = c->s;
     if (c->from) {
+        const T *from = c->from + p * c->from_step + 2 * q;
+        const int64_t step = c->m * c->from_step;
         UNROLL
-        for (int k = 0; k < radix; k++) F(take)(c, true, o, p + k * c->m, q, r + k, i + k);
+        for (int k = 0; k < radix; k++) F(split)(o, from + k * step, V, r + k, i + k);
     } else {
         const T *xr = c->xr + p * s + q, *xi = c->xi + p * s + q;
         const int64_t step = c->m * s;
@@ -456,7 +458,7 @@ static void F(run_stages)(const tpi_fft_plan *plan, int first, int64_t s, const 
     F(pass)
     c = {.s = s,
          .swapped = ends->swapped,
-         .pair = plan->first && plan->first != V,
+         .pair = first && plan->together == 2,
          .from_step = ends->from_step,
          .to_step = ends->to_step,
          .scale = (T)ends->scale};

@@ -72,10 +72,10 @@ static void add_powers(tpi_fft_plan *p, int twos) {
     add_stages(p, 1 << (most - 1), missing);
 }
 
-/* The radix of a single line's first stage: a vector's lanes, or half of them, if that leaves as many elements between
- * those that it takes together; else 0. Halves of real lines need two vectors. */
+/* The radix of a single line's first stage: a vector's lanes, or half or a quarter of them, if that leaves as many
+ * elements between those that it takes together; else 0. Halves of real lines need two vectors. */
 static int choose_first(int64_t n, int lanes) {
-    for (int radix = lanes; radix >= lanes / 2 && radix > 1 && n >= 2 * lanes; radix /= 2)
+    for (int radix = lanes; radix >= lanes / 4 && radix > 1 && n >= 2 * lanes; radix /= 2)
         if (n % radix == 0 && n / radix >= radix) return radix;
     return 0;
 }

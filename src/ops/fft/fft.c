@@ -19,7 +19,7 @@ enum {
     MANY_ELEMENTS = 1 << 16,
     TILE = 16,
     APART = 1024,
-    ARRAYS = 6,
+    ARRAYS = 8,
     SLAB_BYTES = 1 << 20,
     THICK_BYTES = 1 << 18
 };
@@ -75,15 +75,16 @@ static void store_across_f64(int64_t n, int64_t lanes, const double *re, const d
 HALVES(float, f32)
 HALVES(double, f64)
 
-#define SINGLE_LINES(real, suffix)                                                                         \
-    static void run_line_##suffix(const tpi_fft_plan *plan, const tpi_fft_ends *ends, real **work) {       \
-        TPI_ISA_PICK(tpi_fft_line_##suffix)(plan, ends, work);                                             \
-    }                                                                                                      \
-    static void make_half_line_##suffix(int64_t h, const real *half, const real *z, real scale, real *x) { \
-        TPI_ISA_PICK(tpi_fft_make_half_line_##suffix)(h, half, z, scale, x);                               \
-    }                                                                                                      \
-    static void load_half_line_##suffix(int64_t h, const real *half, const real *x, real *z) {             \
-        TPI_ISA_PICK(tpi_fft_load_half_line_##suffix)(h, half, x, z);                                      \
+#define SINGLE_LINES(real, suffix)                                                                                \
+    static void run_line_##suffix(const tpi_fft_plan *plan, const real *const *from, real *const *to, real scale, \
+                                  bool swapped, real **work) {                                                    \
+        TPI_ISA_PICK(tpi_fft_line_##suffix)(plan, from, to, scale, swapped, work);                                \
+    }                                                                                                             \
+    static void make_half_line_##suffix(int64_t h, const real *half, const real *z, real scale, real *x) {        \
+        TPI_ISA_PICK(tpi_fft_make_half_line_##suffix)(h, half, z, scale, x);                                      \
+    }                                                                                                             \
+    static void load_half_line_##suffix(int64_t h, const real *half, const real *x, real *z) {                    \
+        TPI_ISA_PICK(tpi_fft_load_half_line_##suffix)(h, half, x, z);                                             \
     }
 SINGLE_LINES(float, f32)
 SINGLE_LINES(double, f64)
@@ -116,11 +117,9 @@ static void run_group(int64_t chunk, void *context) {
     void *part[ARRAYS];
     for (int i = 0; i < ARRAYS; i++) part[i] = memory + i * (int64_t)array_bytes;
     if (j->single)
-        (j->plan->first ? run_single_lines_f32
-                        : run_lines_f32)(j, &walk, lanes, (float *[]){part[0], part[1], part[2], part[3], part[4]});
+        (j->plan->first ? run_single_lines_f32 : run_lines_f32)(j, &walk, lanes, (float **)part);
     else
-        (j->plan->first ? run_single_lines_f64
-                        : run_lines_f64)(j, &walk, lanes, (double *[]){part[0], part[1], part[2], part[3], part[4]});
+        (j->plan->first ? run_single_lines_f64 : run_lines_f64)(j, &walk, lanes, (double **)part);
     tpi_free(memory, ARRAYS * array_bytes);
 }
 
@@ -147,7 +146,7 @@ static void group_lines(job *j) {
     j->direct = beside && j->kind == COMPLEX && j->plan->stages > 1 && j->run >= wide && wide * n <= 4 * MANY_ELEMENTS;
     j->lanes = vector >= MOST_LANES || MOST_LANES * n <= FEW_ELEMENTS ? MOST_LANES : SOME_LANES;
     while (j->lanes > 1 && j->lanes * n > MANY_ELEMENTS) j->lanes /= 2;
-    if (j->plan->first) j->lanes = 2 + FEW_ELEMENTS / n / 2 * 2;
+    if (j->plan->first) j->lanes = 4 + FEW_ELEMENTS / n / 4 * 4;
     if (j->direct) j->lanes = wide;
     j->groups = j->direct ? j->run / j->lanes : tpi_ceil_div(j->run, j->lanes);
 }

@@ -188,33 +188,29 @@ static void F(run_lines)(const job *j, tpi_odometer *walk, int64_t lanes, T **wo
     }
 }
 
-/* The same one or two at a time, where they lie as complex numbers do. The last may be alone: then it is both. */
+/* The same where they lie as complex numbers do, as many at a time as the plan takes. The last may be fewer: then the
+ * first of them stands for those that are missing. */
 static void F(run_single_lines)(const job *j, tpi_odometer *walk, int64_t lines, T **work) {
-    const int64_t n = j->plan->n, item = sizeof(T);
+    const int64_t n = j->plan->n, together = j->plan->together;
     const T *half = (const T *)j->plan->tables + 2 * j->plan->half;
-    for (int64_t l = 0, together; l < lines; l += together) {
-        const char *from[2] = {j->from + walk->offset[0]};
-        char *to[2] = {j->to + walk->offset[1]};
-        together = lines - l < j->plan->together ? 1 : j->plan->together;
-        tpi_odometer_next(walk);
-        from[1] = together == 1 ? from[0] : j->from + walk->offset[0];
-        to[1] = together == 1 ? to[0] : j->to + walk->offset[1];
-        if (together == 2) tpi_odometer_next(walk);
-        tpi_fft_ends ends = {from[0], to[0], (from[1] - from[0]) / item, (to[1] - to[0]) / item, j->scale, !j->forward};
-        if (j->kind == TO_REAL) {
-            for (int64_t i = 0; i < together; i++)
-                F(load_half_line)(n, half, (const T *)(const void *)from[i], work[4] + 2 * n * i);
-            ends.from = work[4];
-            ends.from_step = 2 * n * (together - 1);
+    for (int64_t l = 0; l < lines; l += together) {
+        const int64_t there = lines - l < together ? lines - l : together;
+        const T *from[4] = {0};
+        T *to[4] = {0}, *end[4] = {0};
+        for (int64_t i = 0; i < together; i++) {
+            from[i] = i < there ? (const T *)(const void *)(j->from + walk->offset[0]) : from[0];
+            end[i] = i < there ? (T *)(void *)(j->to + walk->offset[1]) : end[0];
+            to[i] = j->kind == FROM_REAL ? work[6] + 2 * n * (i < there ? i : 0) : end[i];
+            if (i < there) tpi_odometer_next(walk);
         }
-        if (j->kind == FROM_REAL) {
-            ends.to = work[4];
-            ends.to_step = 2 * n * (together - 1);
-            ends.scale = 1;
+        for (int64_t i = 0; i < together && j->kind == TO_REAL; i++) {
+            T *z = work[6] + 2 * n * (i < there ? i : 0);
+            if (i < there) F(load_half_line)(n, half, from[i], z);
+            from[i] = z;
         }
-        F(run_line)(j->plan, &ends, (T *[]){work[0], work[1], work[2], work[3]});
-        for (int64_t i = 0; i < together && j->kind == FROM_REAL; i++)
-            F(make_half_line)(n, half, work[4] + 2 * n * i, (T)j->scale, (T *)(void *)to[i]);
+        F(run_line)(j->plan, from, to, j->kind == FROM_REAL ? 1 : (T)j->scale, !j->forward, work);
+        for (int64_t i = 0; i < there && j->kind == FROM_REAL; i++)
+            F(make_half_line)(n, half, to[i], (T)j->scale, end[i]);
     }
 }
 
