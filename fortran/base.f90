@@ -18,7 +18,7 @@ module taper_base
         tpf_k_dtype = 6, tpf_k_device = 7, tpf_k_generator = 8, tpf_k_layout = 9, tpf_k_floats = 10, tpf_k_scalars = 11
     integer, parameter :: tpf_err_value = 1, tpf_err_type = 2
     real(c_double), parameter :: tpf_infinity = transfer(int(z"7FF0000000000000", c_int64_t), 0._c_double)
-    real(c_double), parameter :: tpf_no_float = transfer(int(z"7FF8000000000000", c_int64_t), 0._c_double)
+    real(c_double), parameter :: tpf_no_float = transfer(int(z"7FF8000000000001", c_int64_t), 0._c_double)
     integer(c_int64_t), parameter :: tpf_none = -huge(0_c_int64_t) - 1_c_int64_t ! C's TP_NONE
 
     ! ---- C's structs ----

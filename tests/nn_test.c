@@ -204,7 +204,7 @@ static void repeated_rows_are_measured_whole(void **state) {
 static void edges_are_repeated_when_nothing_else_is_left(void **state) {
     (void)state;
     tp_tensor *x = floats(TP_INTS(1, 1, 4), (float[]){0, 1, 2, 3}),
-              *padded = tpo_pad(x, TP_INTS(-4, 5), "replicate", NAN);
+              *padded = tpo_pad(x, TP_INTS(-4, 5), "replicate", TP_NO_FLOAT);
     expect_near(padded, 5, (float[]){3, 3, 3, 3, 3});
     tp_release(padded);
     tp_release(x);

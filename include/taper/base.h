@@ -306,8 +306,8 @@ typedef struct tp_ints {
     const int64_t *v; /* NULL: not given */
     int64_t n;
 } tp_ints;
-#define TP_NONE     INT64_MIN           /* an int argument that is not given */
-#define TP_NO_FLOAT (__builtin_nan("")) /* a float argument that is not given */
+#define TP_NONE     INT64_MIN            /* an int argument that is not given */
+#define TP_NO_FLOAT (__builtin_nan("1")) /* a float argument that is not given; where a NaN is one, NAN gives it */
 typedef struct tp_floats { /* lists of floating numbers, and of numbers of any kind; v is NULL when not given */
     TP_LIST_GUARD_(write_TP_FLOATS_and_the_numbers)
     const double *v;

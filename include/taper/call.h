@@ -115,6 +115,7 @@ typedef struct tp_operator {
     const char *parts; /* how results of parts along those dims give that of the whole: "sum", "avg", "max", "min",
                           "product", "norm p" with the argument that is the order; NULL: not at all */
     const char *alias; /* the operator that this is another name of, with the same arguments; NULL: none */
+    int64_t bytes_as_truth; /* the tensor argument of truth values that Python may give as uint8; -1: none */
 } tp_operator;
 
 TP_API const tp_operator *tp_find_operator(const char *name); /* NULL (no error) if there is none */

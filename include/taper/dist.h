@@ -64,6 +64,9 @@ typedef struct tp_dist_place { /* from the variables of torchrun, OpenMPI, MPICH
     int64_t size;              /* sizeof(tp_dist_place), set by the caller */
     int rank, world_size, local_rank, local_size;
     const char *launcher; /* "torchrun", "openmpi", ...; NULL: none of them */
+    /* Where RANK and WORLD_SIZE make this process a job of one, though another launcher started several: that one. */
+    const char *unheeded; /* NULL: there is none */
+    int unheeded_rank, unheeded_size;
 } tp_dist_place;
 /* Fills in this process's place in the job; starts nothing. */
 TP_API bool tp_dist_query(tp_dist_place *place);

@@ -633,6 +633,14 @@ static PyObject *dist_place(PyObject *unused, PyObject *unused2) {
     return Py_BuildValue("ziiii", p.launcher, p.rank, p.world_size, p.local_rank, p.local_size);
 }
 
+static PyObject *dist_unheeded(PyObject *unused, PyObject *unused2) {
+    (void)unused;
+    (void)unused2;
+    tp_dist_place p = {.size = sizeof p};
+    if (!tp_dist_query(&p)) return tpy_raise();
+    return Py_BuildValue("zii", p.unheeded, p.unheeded_rank, p.unheeded_size);
+}
+
 static PyObject *dist_engine(PyObject *unused, PyObject *unused2) {
     (void)unused;
     (void)unused2;
@@ -810,6 +818,8 @@ int tpy_init_dist(PyObject *module) {
         {"_dist_group", dist_group, METH_VARARGS, "_dist_group(ranks, timeout, name)"},
         {"_dist_place", dist_place, METH_NOARGS,
          "What the launcher says: (launcher, rank, world_size, local_rank, local_size)."},
+        {"_dist_unheeded", dist_unheeded, METH_NOARGS,
+         "The launcher of several ranks that RANK=0 and WORLD_SIZE=1 hide: (launcher or None, rank, world_size)."},
         {"_dist_engine", dist_engine, METH_NOARGS, "What carries the data."},
         {"_dist_store", dist_store, METH_NOARGS, NULL},
         {"_dist_prove", dist_prove, METH_VARARGS,

@@ -31,7 +31,7 @@ static PyObject *named_types; /* name -> the named tuple of its results, made at
 static PyObject *functions;   /* PyTorch's name -> Function, for C callers and for modules that take over a name */
 static struct {
     PyObject *input, *self, *out, *axis, *dim, *keepdims, *keepdim, *dims, *requires_grad, *layout, *pin_memory, *x1,
-        *x2, *other, *names, *x, *a, *condition;
+        *x2, *other, *names, *x, *a;
 } word;
 
 /* ---- Reading the registry ---- */
@@ -208,8 +208,7 @@ static int fit_argument(const overload *o, int k, PyObject *given, tpy_frame *f)
     tp_value *v = &f->values[k];
     if (given == Py_None && o->args[k].has_default && o->args[k].kind == TPY_INTS) return 1; /* x.amax(None) */
     int fits = tpy_fit(&o->args[k], given, v, f);
-    if (fits > 0 && o->args[k].name == word.condition && o->nargs > 1 && v->kind == TP_K_TENSOR &&
-        tp_dtype_of(v->as.tensor) == TP_UINT8)
+    if (fits > 0 && k == o->op->bytes_as_truth && v->kind == TP_K_TENSOR && tp_dtype_of(v->as.tensor) == TP_UINT8)
         return take_bytes_as_truth(v, f) ? 1 : -1;
     return fits;
 }
@@ -1026,7 +1025,6 @@ int tpy_init_operators(PyObject *module) {
     WORD(names);
     WORD(x);
     WORD(a);
-    WORD(condition);
 #undef WORD
     function_type = (PyTypeObject *)PyType_FromSpec(&function_spec);
     method_type = (PyTypeObject *)PyType_FromSpec(&method_spec);

@@ -315,7 +315,10 @@ def float_power_(self, exponent):
 def polygamma_(self, n):
     """In place."""
     before = self.clone() if self.requires_grad else self  # the derivative wants the numbers that are written over
-    return self.copy_(before.polygamma(n))
+    made = before.polygamma(n)
+    if made.dtype != self.dtype:
+        raise RuntimeError(f"result type {made.dtype} can't be cast to the desired output type {self.dtype}")
+    return self.copy_(made)
 
 
 # ---- Memory ----

@@ -357,12 +357,12 @@ def result_type(tensor1, tensor2):
     empty_a = (
         _op["empty"]((0,) * a.dim() if a is not None and a.dim() else (), dtype=a.dtype, device="cpu")
         if a is not None
-        else tensor1
+        else type(tensor1)()  # a number of its kind that fits everywhere
     )
     empty_b = (
         _op["empty"]((0,) * b.dim() if b is not None and b.dim() else (), dtype=b.dtype, device="cpu")
         if b is not None
-        else tensor2
+        else type(tensor2)()
     )
     if a is None and b is None:
         empty_a, empty_b = _C.tensor(tensor1, device="cpu"), _C.tensor(tensor2, device="cpu")

@@ -80,7 +80,7 @@ bool tpi_check_operands_fit(tp_operand a, tp_operand b) {
     tpi_promotion p = {0};
     tpi_promote_tensor(&p, (tp_dtype)t->dtype, t->ndim);
     tpi_promote_scalar(&p, number);
-    return tpi_promoted(&p) != (tp_dtype)t->dtype || tpi_check_fits(number, t);
+    return tpi_promoted(&p) != (tp_dtype)t->dtype || tpi_check_fits(number, (tp_dtype)t->dtype);
 }
 
 bool tpi_can_divide(tp_operand dividend, tp_operand divisor) {

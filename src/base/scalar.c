@@ -32,7 +32,7 @@ tp_scalar tp_uint(uint64_t v) {
     return s;
 }
 
-double tp_scalar_to_double(tp_scalar s) { return s.kind == TP_SCALAR_NONE ? (double)NAN : real_part(s); }
+double tp_scalar_to_double(tp_scalar s) { return s.kind == TP_SCALAR_NONE ? TP_NO_FLOAT : real_part(s); }
 
 int64_t tp_scalar_to_int(tp_scalar s) {
     return is_whole(s) ? s.as.i : s.kind == TP_SCALAR_NONE ? 0 : to_int64(s.as.d[0]);

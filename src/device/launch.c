@@ -6,6 +6,7 @@
 #include "device/launch.h"
 #include "device/gpu/gpu.h"
 #include "device/block_program.h"
+#include "tensor/fits.h"
 #include "tensor/recorder.h"
 #include "tensor/same_device.h"
 #include <string.h>
@@ -56,8 +57,20 @@ bool tpi_check_types(const char *op, uint16_t types, tp_dtype dtype) {
                       tp_dtype_word(dtype), wanted, tp_dtype_name(dtype));
 }
 
-void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tpi_ctype compute, const tp_scalar *params) {
-    for (int i = 0; i < n; i++) out[i] = tpi_param_of(params[i], tpi_param_ctype(types[i], compute));
+void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tp_dtype dtype, tpi_ctype compute,
+                     const tp_scalar *params) {
+    for (int i = 0; i < n; i++) {
+        bool truth = dtype == TP_BOOL && types[i] == TPI_CTYPES;
+        out[i] = tpi_param_of(truth ? tp_truth(tp_scalar_to_bool(params[i])) : params[i],
+                              tpi_param_ctype(types[i], compute));
+    }
+}
+
+/* Numbers of the table's Scalar arguments take the dtype's type. */
+static bool check_params(const tpi_map_op *op, tp_dtype dtype, const tp_scalar *params) {
+    for (int i = 0; i < op->nparam; i++)
+        if (op->param_type[i] == TPI_CTYPES && !tpi_check_number(params[i], dtype)) return false;
+    return true;
 }
 
 /* ---- Dtypes ---- */
@@ -302,7 +315,7 @@ static bool launch(map_call *c, tp_tensor *out, const tp_scalar *params) {
     if (!device->map)
         return tpi_refuse(TP_ERR_MISSING, "%s is not available on device '%s'", c->op->name, device->name);
     tpi_param values[8];
-    tpi_fill_params(values, c->op->nparam, c->op->param_type, c->compute, params);
+    tpi_fill_params(values, c->op->nparam, c->op->param_type, c->dtype, c->compute, params);
     tpi_plan plan;
     return make_plan(c, out, &plan) && device->map(c->device, c->op, &plan, c->compute, values);
 }
@@ -337,7 +350,7 @@ static bool is_plain(const tpi_map_op *op, const tp_operand *in, const tp_tensor
 static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp_tensor *first,
                             const tp_scalar *params) {
     tp_dtype dtype = op->rule == TPI_RULE_FLOAT ? tpi_dtype_to_float((tp_dtype)first->dtype) : (tp_dtype)first->dtype;
-    if (!tpi_check_types(op->name, op->types, dtype)) return NULL;
+    if (!tpi_check_types(op->name, op->types, dtype) || !check_params(op, dtype, params)) return NULL;
     tpi_ctype compute = dtype == TP_BOOL && op->has_b8 ? TPI_B8 : (tpi_ctype)tpi_dtype_ctype[dtype];
     const tpi_device_ops *device = tpi_device_ops_of(tpi_device(first));
     if (!device) return NULL;
@@ -347,7 +360,7 @@ static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp
     tpi_gpu_owner_end(mine);
     if (!out || out->numel == 0) return out;
     tpi_param values[8], number[MAX_IN];
-    tpi_fill_params(values, op->nparam, op->param_type, compute, params);
+    tpi_fill_params(values, op->nparam, op->param_type, dtype, compute, params);
     tpi_plan plan;
     plan.ndim = 1;
     plan.nout = 1;
@@ -394,7 +407,7 @@ static tp_tensor *run(const tpi_map_op *op, tp_tensor *out, const tp_operand *in
     c.op = op;
     if (!settle_dtypes(&c, in) || !settle_device(&c, in, out)) return NULL;
     settle_operands(&c, in);
-    if (!settle_shape(&c)) return NULL;
+    if (!settle_shape(&c) || !check_params(op, c.dtype, params)) return NULL;
     if (out && !check_result(&c, in, out)) return NULL;
     bool mine = tpi_gpu_owner_begin(c.device, op->name);
     tp_tensor *result = out ? tpi_retain(out) : new_result(&c);

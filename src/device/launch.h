@@ -26,8 +26,9 @@ static inline tpi_ctype tpi_param_ctype(uint8_t type, tpi_ctype compute) {
 bool tpi_check_types(const char *op, uint16_t types, tp_dtype dtype);
 /* false, and PyTorch's error that the operator is not there for the dtype. */
 bool tpi_refuse_dtype(const char *op, tp_dtype dtype);
-/* Parameters in the types that the kernel reads them in. */
-void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tpi_ctype compute, const tp_scalar *params);
+/* Parameters in the types that the kernel reads them in; among bools they are bools. */
+void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tp_dtype dtype, tpi_ctype compute,
+                     const tp_scalar *params);
 /* False and PyTorch's error: a result of one dtype has no place in a tensor of the other. */
 bool tpi_refuse_cast(tp_dtype result, tp_dtype wanted);
 #endif

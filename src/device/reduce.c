@@ -74,7 +74,7 @@ static bool fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints 
         if (!reduced[i] || keepdim) shape[ndim++] = reduced[i] ? 1 : x->shape[i];
     if (!make_outs(op->name, outs, op->nout, (tp_ints){shape, ndim}, op->out_type, d, tpi_device(x))) return false;
     tpi_param values[4];
-    tpi_fill_params(values, op->nparam, op->param_type, compute, params);
+    tpi_fill_params(values, op->nparam, op->param_type, d, compute, params);
     tp_tensor *input = feed ? x : input_as(x, dtype, compute);
     bool ok = input && (feed ? device->fold_of_program(op, outs, input, reduced, compute, values, feed)
                              : device->fold(op, outs, input, reduced, compute, values));
@@ -96,7 +96,7 @@ static bool scan(const tpi_scan_op *op, tp_tensor **outs, tp_tensor *x, int64_t 
     if (op->sum_like && (tpi_dtype_category[d] & (TPI_CAT_BOOL | TPI_CAT_INT))) compute = TPI_I64;
     if (!make_outs(op->name, outs, op->nout, tpi_shape(x), op->out_type, d, tpi_device(x))) return false;
     tpi_param values[4];
-    tpi_fill_params(values, op->nparam, op->param_type, compute, params);
+    tpi_fill_params(values, op->nparam, op->param_type, d, compute, params);
     tp_tensor *input = input_as(x, dtype, compute);
     bool ok = input && device->scan(op, outs, input, along, compute, values);
     if (input) tpi_release(input);

@@ -14,6 +14,8 @@
 
 static inline tp_device tpi_device_or_default(tp_device d) { return d.type ? d : tpi_device_default; }
 static inline tp_dtype tpi_dtype_or_default(tp_dtype d) { return d ? d : tp_default_dtype(); }
+/* Where NaN is a number like others, TP_NO_FLOAT is known by its bits. */
+static inline bool tpi_float_given(double v) { return memcmp(&v, &(double){TP_NO_FLOAT}, sizeof v) != 0; }
 
 /* ---- Checks: false (or NULL) with an error that names the argument ---- */
 bool tpi_check_dtype(const tp_tensor *t, const char *name, tp_dtype expected);

@@ -39,8 +39,7 @@ static bool part_fits(double v, const limits *l, bool whole) {
     return v >= l->least && (whole ? v < l->most + 1 : v <= l->most);
 }
 
-bool tpi_check_fits(tp_scalar value, const tp_tensor *t) {
-    tp_dtype dtype = (tp_dtype)t->dtype;
+bool tpi_check_fits(tp_scalar value, tp_dtype dtype) {
     limits l = limits_of(dtype);
     bool whole = tp_dtype_is_integral(dtype),
          number_is_whole = value.kind == TP_SCALAR_INT || value.kind == TP_SCALAR_UINT, fits = true;
@@ -57,4 +56,23 @@ bool tpi_check_fits(tp_scalar value, const tp_tensor *t) {
     if (value.kind == TP_SCALAR_COMPLEX)
         fits = fits && (tp_dtype_is_complex(dtype) ? part_fits(value.as.d[1], &l, false) : value.as.d[1] == 0);
     return fits || tpi_refuse(TP_ERR_RUNTIME, "value cannot be converted to type %s without overflow", l.c);
+}
+
+bool tpi_check_number_fits(tp_scalar value, tp_dtype dtype) {
+    return tpi_check_fits(value,
+                          tp_dtype_is_integral(dtype) ? dtype : tpi_ctype_dtype((tpi_ctype)tpi_dtype_ctype[dtype]));
+}
+
+bool tpi_fit_bound(tp_scalar *bound, tp_dtype dtype, bool least) {
+    limits l = limits_of(dtype);
+    if (bound->kind == TP_SCALAR_NONE || (dtype == TP_INT64 && bound->kind == TP_SCALAR_INT)) return true;
+    if (!tp_dtype_is_integral(dtype)) return tpi_check_fits(*bound, dtype);
+    double v = tp_scalar_to_double(*bound);
+    bool above = v > l.most, below = v < l.least;
+    if (least ? above : below)
+        return tpi_refuse(TP_ERR_RUNTIME, "Clamp %s value %g is outside the representable range of %s",
+                          least ? "min" : "max", v, tp_dtype_word(dtype));
+    if (above) *bound = tp_int(dtype == TP_INT64 ? INT64_MAX : (int64_t)l.most);
+    if (below) *bound = tp_int((int64_t)l.least);
+    return true;
 }

@@ -90,7 +90,7 @@ static void params_of(const tpi_map_op *op, tpi_ctype c, tpi_param *params) {
     static const double values[8] = {0.75, 1.25, 0.5, 2, 0.25, 1.5, 3, 1};
     tp_scalar scalars[8];
     for (int i = 0; i < 8; i++) scalars[i] = op->param_type[i] < TPI_F32 ? tp_int(i == 0) : tp_float(values[i]);
-    tpi_fill_params(params, op->nparam, op->param_type, c, scalars);
+    tpi_fill_params(params, op->nparam, op->param_type, tpi_ctype_dtype(c), c, scalars);
 }
 
 /* ---- Comparing ---- */

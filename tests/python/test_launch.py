@@ -406,3 +406,25 @@ def test_ranks_end_with_a_launcher_that_was_killed(tmp_path):
     while any(alive(int(pid.read_text())) for pid in pids):
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+# ---- What the environment says of the job ----
+def start_alone(**variables):
+    program = "import taper.distributed as d; d.init_process_group('gloo'); print('ranks', d.get_world_size())"
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "RANK": "0", **variables}
+    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+
+
+def test_a_port_that_is_none():
+    for port in ("abc", "70000"):
+        said = start_alone(WORLD_SIZE="2", MASTER_PORT=port).stderr
+        assert f"environment variable MASTER_PORT: expected a port's number, got '{port}'" in said
+
+
+def test_one_rank_of_one_in_a_job_of_several():
+    of_four = {"WORLD_SIZE": "1", "OMPI_COMM_WORLD_SIZE": "4"}
+    first = start_alone(OMPI_COMM_WORLD_RANK="0", **of_four)
+    assert first.stdout == "ranks 1\n"
+    assert "RANK and WORLD_SIZE in the environment say one rank of one, but openmpi started 4" in first.stderr
+    assert not start_alone(OMPI_COMM_WORLD_RANK="1", **of_four).stderr
+    assert not start_alone(WORLD_SIZE="1", OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="1").stderr

@@ -1,7 +1,7 @@
 /* Facts about an operator that other parts of the library ask for: the words `draws`, `cost`, `gain`, `dynamic_shape`,
  * `elementwise`, `linear`, `along`, `parts`, `shape_from`, `writes`, `copies`, `adds`, `from_host`, `index`,
- * `named_tuple`, `numbers_first`, `accepts_number` and `symbol` of a stanza, and the members of tp_operator that hold
- * them. docs/tables.md has their meaning. */
+ * `named_tuple`, `numbers_first`, `accepts_number`, `bytes_as_truth` and `symbol` of a stanza, and the members of
+ * tp_operator that hold them. docs/tables.md has their meaning. */
 #include "facts.h"
 #include <string.h>
 
@@ -164,6 +164,11 @@ static void parse_accepts_number(op *o, const char *s, location at) {
     end_of_line(s, at);
 }
 
+static void parse_bytes_as_truth(op *o, const char *s, location at) {
+    o->bytes_as_truth = argument(o, &s, at);
+    end_of_line(s, at);
+}
+
 static void parse_from_host(op *o, const char *s, location at) { o->from_host = parse_arguments(o, s, at); }
 static void parse_index(op *o, const char *s, location at) { o->indices = parse_arguments(o, s, at); }
 static void parse_any_float(op *o, const char *s, location at) { o->any_float = parse_arguments(o, s, at); }
@@ -199,6 +204,7 @@ static const struct {
              {"named_tuple", parse_named_tuple},
              {"numbers_first", parse_numbers_first},
              {"accepts_number", parse_accepts_number},
+             {"bytes_as_truth", parse_bytes_as_truth},
              {"from_host", parse_from_host},
              {"index", parse_index},
              {"any_float", parse_any_float},
@@ -385,7 +391,7 @@ char *fact_members(const op *o) {
     put(&t, ".gain = %s, ", o->gain ? format("gain_%s", o->cname) : "NULL");
     put(&t, ".elementwise = %d, .shape_from = %d, .draws_by = %u, ", (int)o->elementwise, o->shape_from - 1,
         o->draws_by);
-    put(&t, ".linear = %s, .along = %s, .parts = %s, .alias = %s", text_or_null(o->linear), text_or_null(o->along),
-        text_or_null(o->parts), text_or_null(o->alias));
+    put(&t, ".linear = %s, .along = %s, .parts = %s, .alias = %s, .bytes_as_truth = %d", text_or_null(o->linear),
+        text_or_null(o->along), text_or_null(o->parts), text_or_null(o->alias), o->bytes_as_truth);
     return t.s;
 }

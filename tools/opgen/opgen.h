@@ -256,7 +256,7 @@ typedef struct op {
     bool copies; /* the map gives what it takes */
     bool adds;   /* the map is the sum of its two operands, where its numbers are 1 */
     char *numbers_first;
-    int accepts_number;                     /* -1: none */
+    int accepts_number, bytes_as_truth;     /* -1: none */
     unsigned from_host, indices, any_float; /* masks of arguments */
     int prologue; /* 1 + the argument whose elements such a kernel may compute as it reads them */
     int epilogue; /* 1 + the result whose elements a GPU's kernel may compute on as it writes them */

@@ -541,7 +541,7 @@ op *add_op(const char *signature, const char *family, location at) {
     o->kind = K_NONE;
     o->family = (char *)family;
     o->types = -1;
-    o->writes_when = o->accepts_number = -1;
+    o->writes_when = o->accepts_number = o->bytes_as_truth = -1;
     op **more = need(sizeof(op *) * (size_t)(nops + 1));
     if (nops) memcpy(more, ops, sizeof(op *) * (size_t)nops);
     ops = more;

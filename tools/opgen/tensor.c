@@ -464,8 +464,29 @@ static bool builtin_factor_fault(tensor_scope *s, const expr *e, tvalue *r) {
 
 static bool builtin_fits(tensor_scope *s, const expr *e, tvalue *r) { /* may the number become one of the tensor's? */
     tvalue a = value_of(s, e, 0), b = value_of(s, e, 1);
-    *r = plain(V_BOOL, b.kind == V_SCALAR ? format("tpi_check_fits(%s, %s)", b.c, a.c)
+    *r = plain(V_BOOL, b.kind == V_SCALAR ? format("tpi_check_fits(%s, (tp_dtype)%s->dtype)", b.c, a.c)
                                           : format("tpi_check_operands_fit(%s, %s)", as_operand(a), as_operand(b)));
+    return true;
+}
+
+static bool builtin_takes(tensor_scope *s, const expr *e, tvalue *r) { /* may the number be a factor of the tensor's? */
+    tvalue a = value_of(s, e, 0), b = value_of(s, e, 1);
+    *r = plain(V_BOOL, format("tpi_check_number(%s, (tp_dtype)%s->dtype)", b.c, a.c));
+    return true;
+}
+
+/* May the numbers hold the tensor's elements between them? They are moved into its dtype. */
+static bool builtin_bounds(tensor_scope *s, const expr *e, tvalue *r) {
+    char *x = value_of(s, e, 0).c;
+    *r = plain(V_BOOL, format("(tpi_fit_bound(&%s, (tp_dtype)%s->dtype, true) && "
+                              "tpi_fit_bound(&%s, (tp_dtype)%s->dtype, false))",
+                              value_of(s, e, 1).c, x, value_of(s, e, 2).c, x));
+    return true;
+}
+
+static bool builtin_typed(tensor_scope *s, const expr *e, tvalue *r) { /* is the tensor's dtype on the `types` line? */
+    *r = plain(V_BOOL, format("tpi_check_types(\"%s\", %d, (tp_dtype)%s->dtype)", s->o->name, s->o->types,
+                              value_of(s, e, 0).c));
     return true;
 }
 
@@ -556,17 +577,31 @@ static bool builtin(tensor_scope *s, const expr *e, tvalue *r) {
         const char *name;
         int n; /* arguments */
         bool (*evaluate)(tensor_scope *s, const expr *e, tvalue *r);
-    } builtins[] = {{"defined", 1, builtin_defined}, {"given", 1, builtin_given},
-                    {"conj", 1, builtin_conj},       {"real", 1, builtin_real},
-                    {"needs", 1, builtin_needs},     {"any_tensor", 2, builtin_any_tensor},
-                    {"bools", 2, builtin_bools},     {"factor_fault", 3, builtin_factor_fault},
-                    {"fits", 2, builtin_fits},       {"nonzero", 2, builtin_nonzero},
-                    {"len", 1, builtin_len},         {"count", 2, builtin_count},
-                    {"product", 1, builtin_product}, {"at", 2, builtin_at},
-                    {"idiv", 2, builtin_idiv},       {"tuple", 2, builtin_tuple},
-                    {"any", 1, builtin_any},         {"all_are", 2, builtin_all_are},
-                    {"all_of", 1, builtin_all_of},   {"fan_in", 1, builtin_fan_in},
-                    {"sqrt", 1, builtin_sqrt},       {"real_dtype", 1, builtin_real_dtype}};
+    } builtins[] = {{"defined", 1, builtin_defined},
+                    {"given", 1, builtin_given},
+                    {"conj", 1, builtin_conj},
+                    {"real", 1, builtin_real},
+                    {"needs", 1, builtin_needs},
+                    {"any_tensor", 2, builtin_any_tensor},
+                    {"bools", 2, builtin_bools},
+                    {"factor_fault", 3, builtin_factor_fault},
+                    {"fits", 2, builtin_fits},
+                    {"takes", 2, builtin_takes},
+                    {"typed", 1, builtin_typed},
+                    {"bounds", 3, builtin_bounds},
+                    {"nonzero", 2, builtin_nonzero},
+                    {"len", 1, builtin_len},
+                    {"count", 2, builtin_count},
+                    {"product", 1, builtin_product},
+                    {"at", 2, builtin_at},
+                    {"idiv", 2, builtin_idiv},
+                    {"tuple", 2, builtin_tuple},
+                    {"any", 1, builtin_any},
+                    {"all_are", 2, builtin_all_are},
+                    {"all_of", 1, builtin_all_of},
+                    {"fan_in", 1, builtin_fan_in},
+                    {"sqrt", 1, builtin_sqrt},
+                    {"real_dtype", 1, builtin_real_dtype}};
     for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++)
         if (!strcmp(e->name, builtins[i].name) && e->n == builtins[i].n) return builtins[i].evaluate(s, e, r);
     return false;

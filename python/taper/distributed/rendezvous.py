@@ -3,6 +3,7 @@ file:///path."""
 
 import os
 import time
+import warnings
 
 from taper import _C
 from taper.distributed._store import FileStore, PrefixStore, Store, TCPStore, _seconds
@@ -41,9 +42,22 @@ def _place(kind, query, rank, world_size):
     return rank, world_size
 
 
+def _warn_of_ranks_alone():
+    """Where RANK=0 and WORLD_SIZE=1 make each rank of a larger job a job of its own, its first rank says so."""
+    launcher, rank, size = _C._dist_unheeded()
+    if launcher and rank == 0:
+        warnings.warn(
+            f"RANK and WORLD_SIZE in the environment say one rank of one, but {launcher} started {size}: "
+            "each of them is a job of its own. Unset RANK and WORLD_SIZE to make them one job.",
+            stacklevel=4,
+        )
+
+
 def env_place(rank=-1, world_size=-1):
     """Rank and world size, by the arguments or by what the launcher says."""
     launcher, said_rank, said_size, _, _ = _C._dist_place()
+    if rank < 0 and world_size < 0:
+        _warn_of_ranks_alone()
     for name, given in (("RANK", rank), ("WORLD_SIZE", world_size)):
         if given < 0 and launcher is None and name not in os.environ:
             raise _error("env://", f"environment variable {name} expected, but not set")
@@ -101,7 +115,10 @@ def _env(rank, world_size, timeout):
     for name in ("MASTER_ADDR", "MASTER_PORT"):
         if name not in os.environ:
             raise _error("env://", f"environment variable {name} expected, but not set")
-    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    host, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
+    if not port.isdigit():
+        raise _error("env://", f"environment variable MASTER_PORT: expected a port's number, got '{port}'")
+    port = int(port)
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         attempt = f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
         return PrefixStore(attempt, _meet(host, port, world_size, False, timeout, _libuv())), rank, world_size

@@ -14,11 +14,14 @@
     EL C el_neg_##s(C a) { return el_make_##s(-a.re, -a.im); }                                                  \
     EL C el_mul_##s(C a, C b) { return el_make_##s(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re); }     \
     EL C el_scale_##s(C a, T k) { return el_make_##s(a.re * k, a.im * k); }                                     \
-    EL C el_div_##s(C a, C b) { /* scaled by the larger part, so that nothing overflows on the way */           \
-        T p = fabs##m(b.re), q = fabs##m(b.im), k = (T)1 / (p > q ? p : q);                                     \
-        k = p == 0 && q == 0 ? (T)1 : k;                                                                        \
-        T c = b.re * k, d = b.im * k, n = c * b.re + d * b.im;                                                  \
-        return el_make_##s((a.re * c + a.im * d) / n, (a.im * c - a.re * d) / n);                               \
+    EL C el_div_##s(C a, C b) { /* Smith's; by zero both parts are divided by 0 */                              \
+        T p = fabs##m(b.re), q = fabs##m(b.im);                                                                 \
+        uint8_t turned = !(p >= q), none = (p == 0) & (q == 0);                                                 \
+        T large = none ? p : turned ? b.im : b.re, ratio = none ? (T)0 : (turned ? b.re : b.im) / large;        \
+        T k = (T)1 / (large + (turned ? b.re : b.im) * ratio);                                                  \
+        T re = turned ? a.re * ratio + a.im : a.re + a.im * ratio;                                              \
+        T im = turned ? a.im * ratio - a.re : a.im - a.re * ratio;                                              \
+        return el_make_##s((none ? a.re : re) * k, (none ? a.im : im) * k);                                     \
     }                                                                                                           \
     EL uint8_t el_eq_##s(C a, C b) { return (a.re == b.re) & (a.im == b.im); }                                  \
     EL uint8_t el_iszero_##s(C a) { return (a.re == 0) & (a.im == 0); }                                         \
@@ -29,21 +32,25 @@
     EL T el_abs_##s(C a) { return hypot##m(a.re, a.im); }                                                       \
     EL T el_angle_##s(C a) { return atan2##m(a.im, a.re); }                                                     \
     EL C el_sgn_##s(C a) {                                                                                      \
-        T n = el_abs_##s(a), k = n == 0 ? (T)0 : (T)1 / n;                                                      \
-        return el_make_##s(a.re * k, a.im * k);                                                                 \
+        T n = el_abs_##s(a), k = (T)1 / n;                                                                      \
+        return n == 0 ? el_make_##s(0, 0) : el_make_##s(a.re * k, a.im * k);                                    \
     }                                                                                                           \
     EL uint8_t el_isnan_##s(C a) { return (a.re != a.re) | (a.im != a.im); }                                    \
     EL uint8_t el_isinf_##s(C a) { return el_isinf_##r(a.re) | el_isinf_##r(a.im); }                            \
     EL uint8_t el_isfinite_##s(C a) { return el_isfinite_##r(a.re) & el_isfinite_##r(a.im); }                   \
-    EL C el_exp_##s(C a) {                                                                                      \
+    EL C el_exp_##s(C a) { /* an infinite real part settles the size, whatever the angle is */                  \
         T e = exp##m(a.re), c = cos##m(a.im), n = sin##m(a.im);                                                 \
-        return a.im == 0 ? el_make_##s(e, a.im) : el_make_##s(e * c, e * n);                                    \
+        C ends = el_make_##s(e, e == 0 ? (T)0 : n);                                                             \
+        C turned = el_isinf_##r(a.re) & !el_isfinite_##r(a.im) ? ends : el_make_##s(e * c, e * n);              \
+        return a.im == 0 ? el_make_##s(e, a.im) : turned;                                                       \
     }                                                                                                           \
     EL C el_phase_##s(C a) { return el_make_##s(cos##m(a.im), sin##m(a.im)); }                                  \
     EL C el_log_##s(C a) { return el_make_##s(log##m(hypot##m(a.re, a.im)), atan2##m(a.im, a.re)); }            \
-    EL C el_sqrt_##s(C a) {                                                                                     \
-        T n = hypot##m(a.re, a.im);                                                                             \
-        T big = sqrt##m((n + fabs##m(a.re)) / 2), small = big == 0 ? (T)0 : fabs##m(a.im) / (2 * big);          \
+    EL C el_sqrt_##s(C a) { /* of a quarter where sums could overflow */                                        \
+        T p = fabs##m(a.re), q = fabs##m(a.im), k = (p > 1) | (q > 1) ? (T)0.25 : (T)1;                         \
+        T n = hypot##m(p * k, q * k), root = sqrt##m((n + p * k) / 2), u = k == 1 ? 1 : 2;                      \
+        T low = root == 0 ? (T)0 : q * k / (2 * root);                                                          \
+        T big = el_isinf_##r(q) ? q : root * u, small = el_isinf_##r(q) ? q : low * u;                          \
         T re = a.re >= 0 ? big : small, im = a.re >= 0 ? small : big;                                           \
         return el_make_##s(re, copysign##m(im, a.im));                                                          \
     }                                                                                                           \
@@ -87,8 +94,8 @@
     }                                                                                                           \
     EL C el_pow_##s(C a, C b) {                                                                                 \
         C l = el_exp_##s(el_mul_##s(b, el_log_##s(a)));                                                         \
-        C zero = el_make_##s(el_iszero_##s(b) ? (T)1 : (T)0, 0);                                                \
-        return el_iszero_##s(a) && b.re >= 0 ? zero : l;                                                        \
+        C plain = el_iszero_##s(a) && b.re >= 0 ? el_make_##s(0, 0) : (b.re == 1) & (b.im == 0) ? a : l;        \
+        return el_iszero_##s(b) ? el_make_##s(1, 0) : plain;                                                    \
     }                                                                                                           \
     EL C el_exp2_##s(C a) { return el_exp_##s(el_scale_##s(a, (T)0.693147180559945309417)); }                   \
     EL C el_log2_##s(C a) { return el_scale_##s(el_log_##s(a), (T)1.44269504088896340736); }                    \

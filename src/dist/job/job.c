@@ -186,6 +186,7 @@ static tp_store *meet(tpi_job *job, double timeout) {
     if (job->size == 1) return tp_store_hash();
     if (job->engine->get_rank && job->self) return meet_by_mpi(job->engine, job->self, job->rank, timeout);
     bool said = tpi_meeting_point(&m);
+    if (!tp_ok()) return NULL;
     size_t word = said ? strlen(m.word) : 0;
     if (word || (jobs && !by_launcher))
         snprintf(m.word + word, sizeof m.word - word, " %d", jobs); /* the store of the job before may still be there */

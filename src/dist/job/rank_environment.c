@@ -80,6 +80,19 @@ static void ask_slurm(tp_dist_place *p) {
     if (p->local_size < 0) p->local_size = slurm_tasks_here();
 }
 
+/* RANK=0 and WORLD_SIZE=1 that are left over in the environment hide the job that mpiexec or srun started. torchrun
+ * sets them for each process, with more beside them. */
+static void find_unheeded(tp_dist_place *p) {
+    if (p->launcher != launchers[0].name || p->world_size != 1 || getenv("TORCHELASTIC_RUN_ID")) return;
+    for (size_t i = 1; i < sizeof launchers / sizeof *launchers && !p->unheeded; i++) {
+        const launcher *l = &launchers[i];
+        if (!says(l) || size_of(l) < 2) continue;
+        p->unheeded = l->name;
+        p->unheeded_rank = tpi_env_int(l->rank) - l->first_rank;
+        p->unheeded_size = size_of(l);
+    }
+}
+
 bool tp_dist_query(tp_dist_place *place) {
     tp_dist_place p = {.rank = -1, .world_size = -1, .local_rank = -1, .local_size = -1};
     if (!place || place->size <= 0) return tpi_refuse(TP_ERR_VALUE, "argument 'place': its size is not set");
@@ -97,6 +110,7 @@ bool tp_dist_query(tp_dist_place *place) {
         if (p.local_rank < 0) p.local_rank = tpi_env_int("LOCAL_RANK");
         break;
     }
+    find_unheeded(&p);
     if (place->size > (int64_t)sizeof p) place->size = sizeof p;
     p.size = place->size;
     memcpy(place, &p, (size_t)place->size);
@@ -153,7 +167,10 @@ static bool meet_on_this_host(tpi_meeting *m) {
 bool tpi_meeting_point(tpi_meeting *m) {
     char job[200];
     const char *address = getenv("MASTER_ADDR");
+    const char *port = getenv("MASTER_PORT");
     int given = tpi_env_int("MASTER_PORT");
+    if (port && *port && (given < 1 || given > UINT16_MAX))
+        return tpi_refuse(TP_ERR_VALUE, "environment variable MASTER_PORT: expected a port's number, got '%s'", port);
     const char *list = getenv("SLURM_STEP_NODELIST");
     if (!list) list = getenv("SLURM_NODELIST");
     snprintf(job, sizeof job, "%s.%s",

@@ -175,7 +175,7 @@ static bool fill_step(builder *b, int i) {
         } else
             to->in[k].number = tpi_param_of(s->numbers[k], reads);
     }
-    tpi_fill_params(to->params, op->nparam, op->param_type, compute, s->params);
+    tpi_fill_params(to->params, op->nparam, op->param_type, dtype, compute, s->params);
     to->out = (int16_t)local(b, s->out[0]);
     return true;
 }

@@ -44,7 +44,7 @@ bool tpi_native_copy(tp_tensor *self, tp_tensor *src, bool non_blocking) {
 }
 
 bool tpi_native_fill(tp_tensor *self, tp_scalar value) {
-    return tpi_check_fits(value, self) && tpi_fill_data(self, value);
+    return tpi_check_fits(value, (tp_dtype)self->dtype) && tpi_fill_data(self, value);
 }
 
 bool tpi_native_fill_tensor(tp_tensor *self, tp_tensor *value) {

@@ -13,7 +13,7 @@ static tp_tensor *filled(tp_tensor *t, tp_scalar value) {
 }
 
 static tp_tensor *filled_with(tp_tensor *t, tp_scalar value) {
-    return t && !tpi_check_fits(value, t) ? tpi_release_then(t, NULL) : filled(t, value);
+    return t && !tpi_check_fits(value, (tp_dtype)t->dtype) ? tpi_release_then(t, NULL) : filled(t, value);
 }
 
 static bool check_size(tp_ints size) {
@@ -120,7 +120,7 @@ tp_tensor *tpi_native_new_full(tp_tensor *self, tp_ints size, tp_scalar fill_val
 }
 
 tp_tensor *tpi_native_scalar_tensor(tp_scalar s, tp_dtype dtype, tp_device device) {
-    return filled(fresh("scalar_tensor", (tp_ints){NULL, 0}, dtype, device, TP_CONTIGUOUS), s);
+    return filled_with(fresh("scalar_tensor", (tp_ints){NULL, 0}, dtype, device, TP_CONTIGUOUS), s);
 }
 
 /* ---- Evenly spaced values ---- */
@@ -258,7 +258,10 @@ static tp_tensor *evenly_spaced(tp_scalar start, tp_scalar end, int64_t steps, d
         return tpi_fail(TP_ERR_RUNTIME, "argument 'dtype': expected a complex dtype for complex values, got %s",
                         tp_dtype_name(dtype));
     dtype = complex_ends && !dtype ? tpi_dtype_to_complex(tp_default_dtype()) : tpi_dtype_or_default(dtype);
+    if (dtype == TP_BOOL)
+        return tpi_fail(TP_ERR_MISSING, "\"%s_cpu\" not implemented for 'Bool'", base > 0 ? "logspace" : "linspace");
     if (tp_dtype_is_complex(dtype)) return complex_evenly_spaced(start, end, steps, base, dtype, device);
+    if (!tpi_check_fits(start, dtype) || !tpi_check_fits(end, dtype)) return NULL;
     double from = tp_scalar_to_double(start), to = tp_scalar_to_double(end);
     if (tpi_dtype_category[dtype] == TPI_CAT_INT) {
         from = trunc(from);

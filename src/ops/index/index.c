@@ -148,7 +148,7 @@ bool tpi_native_index_fill(tp_tensor *self, int64_t dim, tp_tensor *index, tp_sc
     if (value.kind == TP_SCALAR_COMPLEX && !tp_dtype_is_complex((tp_dtype)self->dtype))
         return tpi_refuse(TP_ERR_RUNTIME,
                           "argument 'value': Converting complex Scalar to non-complex type is not supported");
-    if (!tpi_check_fits(value, self)) return false;
+    if (!tpi_check_fits(value, (tp_dtype)self->dtype)) return false;
     tp_tensor *t = tpi_of_scalar(value, self->dtype, tpi_device(self));
     bool ok = t && tpi_native_index_fill_tensor(self, dim, index, t);
     tpi_release(t);

@@ -279,7 +279,7 @@ bool tpi_native_fill_diagonal(tp_tensor *self, tp_scalar value, bool wrap) {
                           "argument 'self': dimensions must larger than 1, expected at least 2 dimensions, got %d",
                           self->ndim);
     if (!self->numel) return true;
-    if (!tpi_check_fits(value, self)) return false;
+    if (!tpi_check_fits(value, (tp_dtype)self->dtype)) return false;
     int64_t rows = self->shape[0], least = rows, step = 0;
     for (int d = 0; d < self->ndim; d++) {
         if (self->ndim > 2 && self->shape[d] != rows)

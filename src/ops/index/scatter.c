@@ -243,7 +243,7 @@ bool tpi_native_scatter(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tenso
     return scatter_with(TPI_PUT, self, dim, index, src, false);
 }
 bool tpi_native_scatter_value(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scalar value) {
-    return tpi_check_fits(value, self) && scatter_number(TPI_PUT, self, dim, index, value);
+    return tpi_check_fits(value, (tp_dtype)self->dtype) && scatter_number(TPI_PUT, self, dim, index, value);
 }
 bool tpi_native_scatter_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src) {
     return scatter_with(TPI_ADD, self, dim, index, src, false);

@@ -415,5 +415,10 @@ tp_tensor *tpi_native_repeat_interleave_Tensor(tp_tensor *repeats, int64_t outpu
         for (int64_t i = 0; i < counts->numel; i++)
             for (int64_t k = 0; k < count[i]; k++) *at++ = i;
     }
+    if (out && repeats->dtype != TP_INT64) { /* indices of the counts' dtype */
+        tp_tensor *same = tpi_empty((tp_ints){&total, 1}, (tp_dtype)repeats->dtype, tpi_device(repeats));
+        if (same && !tpi_copy_data(same, out)) same = tpi_release_then(same, NULL);
+        out = tpi_release_then(out, same);
+    }
     return tpi_release_then(counts, out);
 }

@@ -122,6 +122,7 @@ tpi_served tpi_gpu_repeat_interleave_Tensor(tp_tensor *repeats, int64_t output_s
         return tpi_not_served();
     }
     tp_tensor *at = tpi_put(&temps, tpo_arange(tp_int(output_size), TP_INT64, tpi_device(repeats)));
-    return tpi_serve(tpi_release_temporaries(&temps, at ? tpo_searchsorted(ends, at, false, true, NULL, NULL) : NULL),
+    bool narrow = repeats->dtype == TP_INT32;
+    return tpi_serve(tpi_release_temporaries(&temps, at ? tpo_searchsorted(ends, at, narrow, true, NULL, NULL) : NULL),
                      result);
 }

@@ -1,19 +1,24 @@
 /* Pointwise operators that look at their arguments before they choose a kernel. */
 #include "ops/temporaries.h"
 #include "ops/native.h"
+#include "tensor/fits.h"
 #include "tpi_ops.h"
 #include <float.h>
 #include <math.h>
 
-/* Powers that need no logarithm: 2, 3, 1/2, -1/2, -1, -2 of tensors whose dtype the exponent does not raise. */
+/* Powers that need no logarithm: 1 of complex numbers, 2, 3, 1/2, -1/2, -1, -2 of tensors whose dtype the exponent does
+ * not raise. */
 static tp_tensor *easy_power(tp_tensor *self, tp_scalar exponent, bool *taken) {
     bool whole = tp_dtype_is_integral((tp_dtype)self->dtype), any = !whole && self->dtype != TP_BOOL;
-    double e = exponent.kind == TP_SCALAR_FLOAT || exponent.kind == TP_SCALAR_INT ? tp_scalar_to_double(exponent) : 0;
+    bool real =
+        exponent.kind != TP_SCALAR_COMPLEX || (exponent.as.d[1] == 0 && tp_dtype_is_complex((tp_dtype)self->dtype));
+    double e = real && exponent.kind != TP_SCALAR_BOOL ? tp_scalar_to_double(exponent) : 0;
     *taken = true;
     if (any || (whole && exponent.kind == TP_SCALAR_INT)) {
         if (e == 2) return tpo_times_itself(self);
         if (e == 3) return tpo_cube(self);
     }
+    if (e == 1 && tp_dtype_is_complex((tp_dtype)self->dtype)) return tpo_clone(self, TP_PRESERVE);
     if (any && e == 0.5) return tpo_sqrt(self);
     if (any && e == -0.5) return tpo_rsqrt(self);
     if (any && e == -1) return tpo_reciprocal(self);
@@ -34,6 +39,8 @@ tp_tensor *tpi_compose_pow(tp_operand self, tp_operand other) {
         bool taken, whole = tp_dtype_is_integral((tp_dtype)self.tensor->dtype) || self.tensor->dtype == TP_BOOL;
         if (whole && other.scalar.kind == TP_SCALAR_INT && other.scalar.as.i < 0)
             return tpi_fail(TP_ERR_RUNTIME, "argument 'other': Integers to negative integer powers are not allowed.");
+        if (whole && other.scalar.kind == TP_SCALAR_INT && !tpi_check_fits(other.scalar, (tp_dtype)self.tensor->dtype))
+            return NULL;
         tp_tensor *out = easy_power(self.tensor, other.scalar, &taken);
         if (taken) return out;
     }
@@ -52,6 +59,32 @@ tp_tensor *tpi_compose_float_power(tp_operand self, tp_operand exponent) {
     if (exponent.tensor && !(exponent.tensor = tpi_put(&temps, tpo_to_dtype(exponent.tensor, dtype))))
         return tpi_release_temporaries(&temps, NULL);
     return tpi_release_temporaries(&temps, tpi_compose_pow(self, exponent));
+}
+
+/* A bound in the dtype that it and the tensor have together. */
+static bool settle_bound(const tp_tensor *self, tp_scalar *bound, bool least) {
+    if (bound->kind == TP_SCALAR_NONE) return true;
+    tpi_promotion p = {0};
+    tpi_promote_tensor(&p, (tp_dtype)self->dtype, self->ndim);
+    tpi_promote_scalar(&p, *bound);
+    tp_dtype dtype = tpi_promoted(&p);
+    return tp_ok() && tpi_fit_bound(bound, dtype, least);
+}
+
+tp_tensor *tpi_compose_clamp(tp_tensor *self, tp_scalar min, tp_scalar max) {
+    if (!settle_bound(self, &min, true) || !settle_bound(self, &max, false)) return NULL;
+    tp_operand least = {.scalar = min}, most = {.scalar = max};
+    if (min.kind == TP_SCALAR_NONE) return tpo_clamp_max_number(self, most);
+    if (max.kind == TP_SCALAR_NONE) return tpo_clamp_min_number(self, least);
+    return tpo_clamp_between((tp_operand){.tensor = self}, least, most);
+}
+
+tp_tensor *tpi_compose_clamp_min(tp_tensor *self, tp_operand min) {
+    return min.tensor ? tpo_clamp_min_each(self, min) : tpi_compose_clamp(self, min.scalar, tp_no_scalar());
+}
+
+tp_tensor *tpi_compose_clamp_max(tp_tensor *self, tp_operand max) {
+    return max.tensor ? tpo_clamp_max_each(self, max) : tpi_compose_clamp(self, tp_no_scalar(), max.scalar);
 }
 
 static void promote_operand(tpi_promotion *p, tp_operand a) {
@@ -95,9 +128,9 @@ tp_tensor *tpi_compose_nextafter(tp_tensor *self, tp_tensor *other) {
 tp_tensor *tpi_compose_nan_to_num(tp_tensor *self, double nan_value, double posinf, double neginf) {
     tp_dtype dtype = (tp_dtype)self->dtype;
     if (!tp_dtype_is_floating(dtype) && !tp_dtype_is_complex(dtype)) return tpo_clone(self, TP_PRESERVE);
-    if (isnan(nan_value)) nan_value = 0; /* not given */
-    if (isnan(posinf)) posinf = largest(dtype);
-    if (isnan(neginf)) neginf = -largest(dtype);
+    if (!tpi_float_given(nan_value)) nan_value = 0;
+    if (!tpi_float_given(posinf)) posinf = largest(dtype);
+    if (!tpi_float_given(neginf)) neginf = -largest(dtype);
     if (tp_dtype_is_floating(dtype)) return tpo_replace_nonfinite(self, nan_value, posinf, neginf);
     tpi_temporaries temps = {0};
     tp_tensor *parts = tpi_put(&temps, tpo_view_as_real(self)),

@@ -44,7 +44,7 @@ static bool padded_shape(tp_ints self, tp_ints pad, int64_t *shape) {
 
 tp_tensor *tpi_native_constant_pad_nd(tp_tensor *self, tp_ints pad, tp_scalar value) {
     int64_t shape[TP_MAX_DIMS];
-    if (!padded_shape(tpi_shape(self), pad, shape) || !tpi_check_fits(value, self)) return NULL;
+    if (!padded_shape(tpi_shape(self), pad, shape) || !tpi_check_fits(value, (tp_dtype)self->dtype)) return NULL;
     tp_tensor *out = tpi_empty_layout(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self),
                                       tpi_suggested_layout(self));
     if (!out) return NULL;

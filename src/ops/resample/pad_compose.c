@@ -45,13 +45,9 @@ tp_tensor *tpi_compose_pad(tp_tensor *input, tp_ints pad, const char *mode, doub
                         "dimension %d",
                         (long long)pad.n, input->ndim);
     if (!strcmp(mode, "constant")) {
-        tp_scalar fill = value != value ? tp_int(0)
-                         : tp_dtype_is_floating((tp_dtype)input->dtype) || tp_dtype_is_complex((tp_dtype)input->dtype)
-                             ? tp_float(value)
-                             : tp_int((int64_t)value);
-        return tpo_constant_pad_nd(input, pad, fill);
+        return tpo_constant_pad_nd(input, pad, tp_float(tpi_float_given(value) ? value : 0));
     }
-    if (value == value && value != 0)
+    if (tpi_float_given(value) && value != 0)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'value': Padding mode \"%s\" doesn't take in value argument", mode);
     int64_t n = pad.n / 2;
     /* Under their own names, by which automatic mixed precision knows them. */
