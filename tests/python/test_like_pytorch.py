@@ -433,3 +433,28 @@ def test_futures_keep_errors_of_callbacks_apart():
     with pytest.raises(RuntimeError, match="Future can't be None"):
         torch.futures.collect_all([future, None])
     assert torch.jit.wait(torch.jit.fork(lambda x: x * 2, 4)) == 8
+
+
+# ---- Images of bytes ----
+@pytest.mark.parametrize(
+    "mode, antialias, align_corners, wanted",
+    [
+        ("bilinear", False, False, 697937),
+        ("bilinear", False, True, 26820),
+        ("bilinear", True, False, 48119),
+        ("bilinear", True, True, 990948),
+        ("bicubic", False, False, 894481),
+        ("bicubic", False, True, 47777),
+        ("bicubic", True, False, 551431),
+        ("bicubic", True, True, 384184),
+    ],
+)
+def test_bytes_are_resampled_to_the_same_bytes(mode, antialias, align_corners, wanted):
+    """A sum over all sizes up to 15 by 15, each element weighed by its place."""
+    x = (torch.arange(30) * 37 % 256).to(torch.uint8).view(1, 1, 5, 6)
+    total = 0
+    for size in [(h, w) for h in range(1, 16) for w in range(1, 16)]:
+        y = nn.functional.interpolate(x, size=size, mode=mode, antialias=antialias, align_corners=align_corners)
+        y = y.long().flatten()
+        total = (total * 31 + int((y * (torch.arange(len(y)) % 97 + 1)).sum())) % 1000003
+    assert total == wanted

@@ -109,6 +109,23 @@ static void round_weights(const tpi_resample_kind *k, tpi_taps *t, tp_dtype dtyp
     for (int64_t i = 0; !k->cubic && i < t->out; i++) t->weight[2 * i] = rounded(1 - t->weight[2 * i + 1], dtype);
 }
 
+/* PyTorch's CPU resamples images of bytes by whole numbers: weights are those of 16 bits that the largest one allows,
+ * times a power of two, after those of one element at an edge are added up. Sums of them times bytes are exact here
+ * too.
+ */
+static void round_to_16_bits(tpi_taps *t) {
+    double most = 0, unit = 1;
+    int64_t n = t->out * t->width;
+    for (int64_t i = 1; i < n; i++) {
+        if (i % t->width == 0 || t->index[i] != t->index[i - 1]) continue;
+        t->weight[i] += t->weight[i - 1];
+        t->weight[i - 1] = 0;
+    }
+    for (int64_t i = 0; i < n; i++) most = t->weight[i] > most ? t->weight[i] : most;
+    for (int bits = 0; bits < 22 && floor(0.5 + most * unit * 2) < 0x1p15; bits++) unit *= 2;
+    for (int64_t i = 0; i < n; i++) t->weight[i] = trunc(t->weight[i] * unit + copysign(0.5, t->weight[i])) / unit;
+}
+
 static bool make_plan(plan *p, const tpi_resample_kind *k, int64_t in, int64_t out, double scale) {
     double each = tpi_resample_step(k, in, out, scale);
     int64_t width = tpi_resample_width(k, each);
@@ -201,7 +218,9 @@ static tp_tensor *resample(tp_tensor *t, tp_ints input_shape, tp_ints output_siz
     bool bytes = t->dtype == TP_UINT8;
     tp_dtype compute = bytes ? TP_FLOAT32 : tpi_compute_dtype(t, "input");
     tpi_resample_kind k;
+    bool image = bytes && n == 2;
     if (!compute || !tpi_resample_read(&k, mode, align_corners, antialias, compute == TP_FLOAT32)) return NULL;
+    if (image && !k.nearest) k.narrow = false;
     if (n < 1 || n > 3 || input_shape.n != n + 2)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected %d dims for %d output sizes, got %s", n + 2, n,
                         tpi_shape_text(input_shape));
@@ -233,6 +252,7 @@ static tp_tensor *resample(tp_tensor *t, tp_ints input_shape, tp_ints output_siz
             return NULL;
         }
         if (narrow_weights) round_weights(&k, &p.taps, (tp_dtype)t->dtype);
+        if (image && !k.nearest) round_to_16_bits(&p.taps);
         x = along(x, dim, &p.taps, back);
         if (x && bytes) round_to_bytes(x);
         free_plan(&p);
