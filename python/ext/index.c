@@ -353,14 +353,19 @@ static bool write_view(tp_tensor *view, tp_tensor *value) {
     return done;
 }
 
-/* A key of one mask: the mask, with a dimension of size one for each that it leaves whole. NULL for other keys. Owned.
- */
+/* A key of one mask among slices: the mask, with a dimension of size one for each that it leaves whole. NULL for other
+ * keys. Owned. */
 static tp_tensor *lone_mask(const walk *w) {
-    if (w->count != 1 || tp_dtype_of(w->entries[0]) != TP_BOOL) return NULL;
-    int64_t shape[TP_MAX_DIMS], ndim = tp_ndim(w->view);
-    tp_ints own = tp_shape(w->entries[0]);
-    for (int64_t i = 0; i < ndim; i++) shape[i] = i < own.n ? own.v[i] : 1;
-    return own.n == ndim ? tp_retain(w->entries[0]) : tpy_own(tp_reshape(w->entries[0], tp_ints_view(shape, ndim)));
+    int64_t shape[TP_MAX_DIMS], ndim = tp_ndim(w->view), at = -1;
+    for (int i = 0; i < w->count; i++) {
+        if (!w->entries[i]) continue;
+        if (at >= 0) return NULL;
+        at = i;
+    }
+    if (at < 0 || tp_dtype_of(w->entries[at]) != TP_BOOL) return NULL;
+    tp_ints own = tp_shape(w->entries[at]);
+    for (int64_t i = 0; i < ndim; i++) shape[i] = i >= at && i < at + own.n ? own.v[i - at] : 1;
+    return own.n == ndim ? tp_retain(w->entries[at]) : tpy_own(tp_reshape(w->entries[at], tp_ints_view(shape, ndim)));
 }
 
 static bool write_indexed(walk *w, tp_tensor *value) {

@@ -279,3 +279,18 @@ def test_where_and_masked_fill_take_numbers_that_fit():
             call()
     assert torch.where(mask, 1.5, small).tolist() == [1.5, 0]
     assert torch.where(mask, small.half(), -1e9).tolist() == [0, -float("inf")]
+
+
+def test_a_mask_among_whole_dimensions_takes_one_number_of_another_dtype():
+    """As for a mask alone: what stands around it are slices, None and numbers."""
+    five, mask = torch.tensor([5.0]), torch.tensor([False, True, False])
+    x = torch.arange(12).reshape(2, 3, 2)
+    x[-1, None, mask] = five
+    x[:, mask] = torch.tensor(7.9)
+    assert x.tolist() == [[[0, 1], [7, 7], [4, 5]], [[6, 7], [7, 7], [10, 11]]]
+    y = torch.zeros(1, 3)
+    y[torch.tensor([True]), None, :2] = torch.tensor(3)
+    assert y.tolist() == [[3, 3, 0]]
+    z = torch.zeros(2, 3, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match="dtypes match"):
+        z[torch.tensor([0]), mask] = five
