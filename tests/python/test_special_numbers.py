@@ -208,6 +208,8 @@ UNTYPED = {
     "lerp": (lambda x: torch.lerp(x, x, 0.5), torch.int64),
     "mse_loss": (lambda x: nn.functional.mse_loss(x, x), torch.complex64),
     "glu": (lambda x: nn.functional.glu(x[None, :2]), torch.complex64),
+    "vecdot": (lambda x: torch.linalg.vecdot(x, x), torch.int64),
+    "matrix_norm": (lambda x: torch.linalg.norm(x[None], 1), torch.int64),
     "multi_margin_loss": (lambda x: nn.functional.multi_margin_loss(x[None], torch.tensor([0])), torch.int64),
 }
 
@@ -215,7 +217,7 @@ UNTYPED = {
 @pytest.mark.parametrize("name", UNTYPED)
 def test_dtypes_that_are_refused(name):
     function, dtype = UNTYPED[name]
-    with pytest.raises(NotImplementedError, match="not implemented for|not support|Unsupported input type"):
+    with pytest.raises(NotImplementedError, match="not implemented for|not support|Unsupported|Expected a floating"):
         function(torch.tensor([1, 0, 2]).to(dtype))
 
 
@@ -223,6 +225,8 @@ def test_dtypes_that_do_not_go_together():
     x = torch.ones(3)
     with pytest.raises(RuntimeError, match="expected scalar type Float but found Long"):
         torch.linalg.cross(x, x.long())
+    with pytest.raises(RuntimeError, match="same dtype"):
+        torch.linalg.vecdot(x, x.double())
     for target in (x.long(), x > 0):
         with pytest.raises(RuntimeError, match="kl_div"):
             nn.functional.kl_div(x, target)

@@ -64,6 +64,7 @@ tp_tensor *tpi_compose_float_power(tp_operand self, tp_operand exponent) {
 /* A bound in the dtype that it and the tensor have together. */
 static bool settle_bound(const tp_tensor *self, tp_scalar *bound, bool least) {
     if (bound->kind == TP_SCALAR_NONE) return true;
+    if (tp_dtype_is_floating((tp_dtype)self->dtype)) return tpi_check_fits(*bound, (tp_dtype)self->dtype);
     tpi_promotion p = {0};
     tpi_promote_tensor(&p, (tp_dtype)self->dtype, self->ndim);
     tpi_promote_scalar(&p, *bound);
