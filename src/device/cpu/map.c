@@ -242,7 +242,7 @@ static void study_rows(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
  * are, but for single ones, from operand `constant` on. */
 static void settle_types(map_job *job, const tpi_map_op *op, tp_dtype type, tp_dtype narrow, int constant) {
     job->type[0] = (uint8_t)tpi_result_dtype(op->result, narrow ? narrow : type);
-    for (int k = 1; k < job->nargs; k++) {
+    for (int k = 1; k < job->nargs && k < MAX_ARGS; k++) { /* the second for gcc, which takes it for possible */
         const tpi_ctype fixed = (tpi_ctype)op->in_type[k - 1];
         if (narrow && !is_single(job, k, constant))
             job->type[k] = (uint8_t)narrow;
