@@ -7,13 +7,6 @@
 #define JOIN__(a, b) a##b
 #define JOIN_(a, b)  JOIN__(a, b)
 #define F(name)      JOIN_(name, NAME)
-/* The two work arrays never overlap; there are too many pointers for the compiler to check that by itself. */
-#ifdef __clang__
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
 /* One shuffle's lanes: M gives each of them from its number and d. */
 #if V == 16
 #define LANES_(M, d)                                                                                              \
@@ -189,10 +182,13 @@ INLINE void F(butterfly)(const int radix, F(vector) * r, F(vector) * i) {
     UNROLL
     for (int k = columns; k < radix; k++) {
         const int angle = k / columns * (k % columns) * (16 / radix); /* sixteenths of a circle: 0 to 9 */
+        const F(vector) re = r[k], im = i[k];
         if (angle == 4) {
-            const F(vector) re = r[k];
-            r[k] = i[k];
+            r[k] = im;
             i[k] = -re;
+        } else if (angle % 4 == 2) {
+            r[k] = (angle == 2 ? re + im : im - re) * sixteenths[2];
+            i[k] = (angle == 2 ? im - re : -re - im) * sixteenths[2];
         } else if (angle)
             F(times)(r + k, i + k, sixteenths[angle] + zero, -sixteenths[angle < 4 ? 4 - angle : angle - 4] + zero);
     }
@@ -355,7 +351,15 @@ static void F(radix_odd)(const F(pass) * c) {
     CLOSE_STAGE
 }
 
-/* Multiplies element k of all lanes by w[k]. */
+/* a * b + c, rounded as vectors do it. */
+#ifdef __FMA__
+#define MULTIPLY_ADD_(a, b, c) \
+    (sizeof(T) == sizeof(float) ? (T)__builtin_fmaf((float)(a), (float)(b), (float)(c)) : (T)__builtin_fma(a, b, c))
+#else
+#define MULTIPLY_ADD_(a, b, c) ((a) * (b) + (c))
+#endif
+
+/* Multiplies element k of all lanes by w[k]. A lane's bits do not depend on its place. */
 static void F(multiply_lines)(int64_t n, int64_t lanes, T *re, T *im, const F(complex_) * w) {
     const F(vector) zero = {0};
     for (int64_t k = 0; k < n; k++, re += lanes, im += lanes) {
@@ -367,8 +371,8 @@ static void F(multiply_lines)(int64_t n, int64_t lanes, T *re, T *im, const F(co
             F(put)(im + l, i);
         }
         for (; l < lanes; l++) {
-            T r = re[l] * w[k].re - im[l] * w[k].im;
-            im[l] = re[l] * w[k].im + im[l] * w[k].re;
+            const T r = MULTIPLY_ADD_(re[l], w[k].re, -(im[l] * w[k].im));
+            im[l] = MULTIPLY_ADD_(re[l], w[k].im, im[l] * w[k].re);
             re[l] = r;
         }
     }
@@ -526,7 +530,7 @@ void TPI_ISA(F(tpi_fft_run))(const tpi_fft_plan *plan, int64_t lanes, const tpi_
 #undef JOIN__
 #undef JOIN_
 #undef F
-#undef INDEPENDENT
+#undef MULTIPLY_ADD_
 #undef LANES_
 #undef LANE_
 #undef ALTERNATE
