@@ -11,14 +11,16 @@
 #define REPEATED(l, d) ((l) % (d))
 
 /* Rows and columns of squares of `width` by `width` change places, one bit of their numbers at a time. */
-#define TRANSPOSE_BIT(d)                                                          \
-    UNROLL                                                                        \
-    for (int i = 0; i < width; i++)                                               \
-        if (!(i & (d)) && (d) < width) {                                          \
-            const F(vector) upper = x[i], lower = x[i + (d)];                     \
-            x[i] = __builtin_shufflevector(upper, lower, LANES_(LOW_, d));        \
-            x[i + (d)] = __builtin_shufflevector(upper, lower, LANES_(HIGH_, d)); \
-        }
+#define TRANSPOSE_BIT(d)                                                              \
+    if ((d) < width) {                                                                \
+        UNROLL                                                                        \
+        for (int i = 0; i < width; i++)                                               \
+            if (!(i & (d))) {                                                         \
+                const F(vector) upper = x[i], lower = x[i + (d)];                     \
+                x[i] = __builtin_shufflevector(upper, lower, LANES_(LOW_, d));        \
+                x[i + (d)] = __builtin_shufflevector(upper, lower, LANES_(HIGH_, d)); \
+            }                                                                         \
+    }
 INLINE void F(transpose)(const int width, F(vector) * x) {
     TRANSPOSE_BIT(1)
 #if V >= 4
