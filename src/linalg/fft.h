@@ -16,7 +16,7 @@ typedef struct tpi_fft_stage {
     int radix;
     int64_t twiddles; /* where this stage's factors start in `tables`, in complex numbers: radix - 1 for each of m = n /
                          radix */
-    int64_t roots;    /* where the radix's own roots of unity start (radixes 7, 11 and 13) */
+    int64_t roots;    /* where the radix's own roots of unity start (radixes 11 and 13) */
 } tpi_fft_stage;
 
 typedef struct tpi_fft_plan {

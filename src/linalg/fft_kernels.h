@@ -163,6 +163,40 @@ INLINE void F(five)(F(vector) * r, F(vector) * i) {
     i[4] = ai + dr;
 }
 
+/* As butterfly_odd, whose comment says how. */
+INLINE void F(seven)(F(vector) * r, F(vector) * i) {
+    static const T cosine[] = {(T)0.62348980185873353053, (T)-0.22252093395631440429, (T)-0.90096886790241912624};
+    static const T sine[] = {(T)0.78183148246802980871, (T)0.97492791218182360702, (T)0.43388373911755812048};
+    const F(vector) zero = {0}, ar = r[0], ai = i[0];
+    F(vector) sr[3], si[3], dr[3], di[3];
+    UNROLL
+    for (int j = 0; j < 3; j++) {
+        sr[j] = r[j + 1] + r[6 - j];
+        si[j] = i[j + 1] + i[6 - j];
+        dr[j] = r[j + 1] - r[6 - j];
+        di[j] = i[j + 1] - i[6 - j];
+    }
+    r[0] = ar + sr[0] + sr[1] + sr[2];
+    i[0] = ai + si[0] + si[1] + si[2];
+    UNROLL
+    for (int k = 1; k <= 3; k++) {
+        F(vector) er = ar, ei = ai, br = zero, bi = zero;
+        UNROLL
+        for (int j = 0; j < 3; j++) {
+            const int at = (j + 1) * k % 7, place = at < 4 ? at - 1 : 6 - at;
+            const F(vector) c = zero + cosine[place], s = at < 4 ? zero + sine[place] : zero - sine[place];
+            er = F(fma)(c, sr[j], er);
+            ei = F(fma)(c, si[j], ei);
+            br = j ? F(fma)(s, dr[j], br) : s * dr[j];
+            bi = j ? F(fma)(s, di[j], bi) : s * di[j];
+        }
+        r[k] = er + bi;
+        i[k] = ei - br;
+        r[7 - k] = er - bi;
+        i[7 - k] = ei + br;
+    }
+}
+
 /* Powers of two: by columns of radix / 4, a turn of each element by its row and column, and rows of four or two. Result
  * k ends up at PLACE(radix, k). */
 #define PLACE(radix, k) ((radix) < 8 ? (k) : (radix) / 4 * ((k) % 4) + (k) / 4)
@@ -176,6 +210,7 @@ INLINE void F(butterfly)(const int radix, F(vector) * r, F(vector) * i) {
     if (radix == 2) F(two)(r, i, 0, 1);
     if (radix == 3) F(three)(r, i);
     if (radix == 5) F(five)(r, i);
+    if (radix == 7) F(seven)(r, i);
     if (radix % 4) return;
     UNROLL
     for (int j = 0; j < columns; j++) F(four)(r, i, j, j + columns, j + 2 * columns, j + 3 * columns);
@@ -200,7 +235,7 @@ INLINE void F(butterfly)(const int radix, F(vector) * r, F(vector) * i) {
             F(two)(r, i, k, k + 1);
 }
 
-/* Radixes 7, 11 and 13. With s_j and d_j, the sum and the difference of elements j and radix - j, result k is A - iB
+/* Radixes 11 and 13. With s_j and d_j, the sum and the difference of elements j and radix - j, result k is A - iB
  * and result radix - k is A + iB, where A is element 0 and the sum of cos(2 pi jk / radix) s_j, and B that of sin(...)
  * d_j. `roots` holds exp(-2 pi i j / radix). */
 static void F(butterfly_odd)(int radix, const F(complex_) * roots, F(vector) * r, F(vector) * i) {
@@ -333,6 +368,7 @@ static void F(radix2)(const F(pass) * c) { F(stage)(c, 2); }
 static void F(radix3)(const F(pass) * c) { F(stage)(c, 3); }
 static void F(radix4)(const F(pass) * c) { F(stage)(c, 4); }
 static void F(radix5)(const F(pass) * c) { F(stage)(c, 5); }
+static void F(radix7)(const F(pass) * c) { F(stage)(c, 7); }
 static void F(radix8)(const F(pass) * c) { F(stage)(c, 8); }
 #ifdef __AVX512F__
 static void F(radix16)(const F(pass) * c) { F(stage)(c, 16); }
@@ -488,6 +524,7 @@ static void F(run_stages)(const tpi_fft_plan *plan, int first, int64_t s, const 
         case 3: F(radix3)(&c); break;
         case 4: F(radix4)(&c); break;
         case 5: F(radix5)(&c); break;
+        case 7: F(radix7)(&c); break;
         case 8: F(radix8)(&c); break;
 #ifdef __AVX512F__
         case 16: F(radix16)(&c); break;

@@ -52,7 +52,7 @@ static void put_apart(const tpi_fft_plan *p, int64_t table, int64_t m, int64_t q
 }
 
 /* Does the stage of such a radix read a table of roots of its own? */
-static bool has_roots(int radix) { return radix == 7 || radix == 11 || radix == 13; }
+static bool has_roots(int radix) { return radix == 11 || radix == 13; }
 
 static void add_stages(tpi_fft_plan *p, int radix, int count) {
     while (count-- > 0) p->stage[p->stages++].radix = radix;

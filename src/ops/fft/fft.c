@@ -1,7 +1,7 @@
 /* Fourier transforms along dims of a tensor: complex to complex, real to the non-redundant half, and back. Values only.
  *
- * Lines are taken in groups of a size that depends on their length alone, so a line's bits do not depend on the thread
- * count. A real line of even length is transformed as a complex one of half the length. */
+ * A line's bits depend neither on the group of lines that it is taken in nor on its place there, so they do not depend
+ * on the thread count. A real line of even length is transformed as a complex one of half the length. */
 #include "linalg/fft.h"
 #include "device/device.h"
 #include "ops/native.h"
