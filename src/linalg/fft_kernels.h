@@ -217,13 +217,10 @@ INLINE void F(butterfly)(const int radix, F(vector) * r, F(vector) * i) {
     UNROLL
     for (int k = columns; k < radix; k++) {
         const int angle = k / columns * (k % columns) * (16 / radix); /* sixteenths of a circle: 0 to 9 */
-        const F(vector) re = r[k], im = i[k];
         if (angle == 4) {
-            r[k] = im;
+            const F(vector) re = r[k];
+            r[k] = i[k];
             i[k] = -re;
-        } else if (angle % 4 == 2) {
-            r[k] = (angle == 2 ? re + im : im - re) * sixteenths[2];
-            i[k] = (angle == 2 ? im - re : -re - im) * sixteenths[2];
         } else if (angle)
             F(times)(r + k, i + k, sixteenths[angle] + zero, -sixteenths[angle < 4 ? 4 - angle : angle - 4] + zero);
     }
