@@ -65,7 +65,8 @@ set(begin_early adding_an_operator capi_compile gpu_fold gpu_kernels gpu_large g
 # Tests of code that is compiled once per instruction set run at each level, as NAME@LEVEL; at_level skips those that this processor lacks.
 set(levels base avx2 avx512)
 set(at_every_level amp autograd clip conv fft gemm graph graph_branches graph_operators index layers linalg lstm matmul modules nn
-    operators_forms operators_gradient operators_threads operators_values optim reduce same_bits training_bits)
+    operators_forms operators_gradient operators_threads operators_values optim reduce same_bits selection
+    training_bits)
 add_executable(at_level EXCLUDE_FROM_ALL tests/at_level.c)
 target_link_libraries(at_level PRIVATE taper_testable)
 set_target_properties(at_level PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
