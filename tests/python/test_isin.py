@@ -43,3 +43,20 @@ def test_elements_meet_in_the_wider_dtype():
     elements = torch.tensor([1, 2, -1], dtype=torch.int8)
     assert torch.isin(elements, torch.tensor([257, 2, 255])).tolist() == [False, True, False]
     assert torch.isin(elements, torch.tensor([1.0, 1.5])).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int64, torch.float32], ids=str)
+def test_few_elements_among_many(dtype):
+    many = torch.arange(0, 30000, 3).to(dtype)
+    few = torch.tensor([0, 1, 3, 3, 29997, 30000, 29998, -3, 0]).to(dtype)
+    expected = [True, False, True, True, True, False, False, False, True]
+    assert torch.isin(few, many).tolist() == expected
+    assert torch.isin(few, many, invert=True).tolist() == [not e for e in expected]
+    assert torch.isin(few[:1], many).tolist() == [True]
+    assert torch.isin(few[1:2], many).tolist() == [False]
+
+
+def test_few_nan_among_many():
+    many = torch.cat([torch.arange(100.0), torch.tensor([NAN])])
+    assert torch.isin(torch.tensor([NAN, NAN]), many).tolist() == [False, False]
+    assert torch.isin(torch.tensor([NAN, -0.0, 100.0]), many).tolist() == [False, True, False]

@@ -149,11 +149,12 @@ static inline uint64_t slot_of(const key_set *s, uint64_t key) {
     return ((key ^ key >> 32) * 0x9e3779b97f4a7c15u) >> (64 - s->bits);
 }
 
-static inline bool key_set_has(const key_set *s, uint64_t key) {
+/* The slot of the key, if it is in the set. */
+static inline uint64_t key_set_find(const key_set *s, uint64_t key) {
     const uint64_t mask = ((uint64_t)1 << s->bits) - 1;
     uint64_t at = slot_of(s, key);
     while (s->slot[at] != key && s->slot[at] != s->first) at = (at + 1) & mask;
-    return s->slot[at] == key;
+    return at;
 }
 
 static void key_set_add(key_set *s, uint64_t key) {
@@ -163,18 +164,19 @@ static void key_set_add(key_set *s, uint64_t key) {
         for (uint64_t i = 0; i <= mask; i++) s->slot[i] = key;
         s->empty = false;
     }
-    uint64_t at = slot_of(s, key);
-    while (s->slot[at] != key && s->slot[at] != s->first) at = (at + 1) & mask;
-    s->slot[at] = key;
+    s->slot[key_set_find(s, key)] = key;
 }
 
-/* The set of t's elements but for NaN, which equals nothing; half of its slots stay free. */
+/* The set of t's elements but for NaN, which equals nothing. Half of its slots stay free, of small sets most: then
+ * nearly every search ends where it begins, and its end is guessed right. */
 static bool key_set_new(key_set *s, const tp_tensor *t) {
+    enum { SMALL = 4096 };
+    const int64_t least = (t->numel <= SMALL ? 8 : 2) * t->numel;
     uint64_t key[CHUNK];
     const int64_t size = (int64_t)tpi_itemsize(t);
     const tp_dtype dtype = (tp_dtype)t->dtype;
     *s = (key_set){.bits = 4, .empty = true};
-    while ((int64_t)1 << s->bits < 2 * t->numel) s->bits++;
+    while ((int64_t)1 << s->bits < least) s->bits++;
     s->slot = tpi_malloc(sizeof(uint64_t) << s->bits);
     for (int64_t i = 0; s->slot && i < t->numel; i += CHUNK) {
         const int64_t n = i + CHUNK < t->numel ? CHUNK : t->numel - i;
@@ -186,7 +188,8 @@ static bool key_set_new(key_set *s, const tp_tensor *t) {
 }
 
 typedef struct isin_job {
-    const key_set *known;
+    const key_set *set;
+    const bool *seen; /* by slot, where the set is of the values themselves; NULL: it is of what they may be */
     const tp_tensor *values;
     bool *found;
     bool invert;
@@ -194,16 +197,36 @@ typedef struct isin_job {
 
 static void isin_chunk(int64_t chunk, void *context) {
     const isin_job *j = context;
-    const key_set known = *j->known;
+    const key_set set = *j->set;
     uint64_t key[CHUNK];
     const int64_t from = chunk * CHUNK, left = j->values->numel - from, size = (int64_t)tpi_itemsize(j->values);
     const int64_t n = left < CHUNK ? left : CHUNK;
-    if (known.empty) {
+    if (set.empty) {
         memset(j->found + from, j->invert, (size_t)n);
         return;
     }
     tpi_keys(key, j->values->data + from * size, size, n, (tp_dtype)j->values->dtype, false);
-    for (int64_t i = 0; i < n; i++) j->found[from + i] = key_set_has(&known, key[i]) != j->invert;
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t at = key_set_find(&set, key[i]);
+        j->found[from + i] = (set.slot[at] == key[i] && (!j->seen || j->seen[at])) != j->invert;
+    }
+}
+
+/* Which of the set's keys are among t's elements, by slot; owned, NULL without memory. */
+static bool *seen_in(const key_set *s, const tp_tensor *t) {
+    uint64_t key[CHUNK];
+    const int64_t size = (int64_t)tpi_itemsize(t);
+    bool *seen = tpi_malloc((size_t)1 << s->bits);
+    if (seen) memset(seen, 0, (size_t)1 << s->bits);
+    for (int64_t i = 0; seen && !s->empty && i < t->numel; i += CHUNK) {
+        const int64_t n = i + CHUNK < t->numel ? CHUNK : t->numel - i;
+        tpi_keys(key, t->data + i * size, size, n, (tp_dtype)t->dtype, false);
+        for (int64_t k = 0; k < n; k++) {
+            const uint64_t at = key_set_find(s, key[k]);
+            if (s->slot[at] == key[k]) seen[at] = true;
+        }
+    }
+    return seen;
 }
 
 tp_tensor *tpi_native_isin(tp_tensor *elements, tp_tensor *test_elements, bool assume_unique, bool invert) {
@@ -213,12 +236,18 @@ tp_tensor *tpi_native_isin(tp_tensor *elements, tp_tensor *test_elements, bool a
     tp_dtype dtype = tpi_search_dtype(elements, test_elements);
     tp_tensor *known = plain(test_elements, dtype), *values = known ? plain(elements, dtype) : NULL, *out = NULL;
     key_set set = {0};
-    if (values && key_set_new(&set, known)) out = tpi_empty(tpi_shape(elements), TP_BOOL, tpi_device(elements));
+    bool *seen = NULL;
+    const bool few = values && values->numel < known->numel / 4; /* the smaller set is made, the larger side read */
+    bool ok = values && key_set_new(&set, few ? values : known);
+    if (ok && few) ok = (seen = seen_in(&set, known)) != NULL;
+    if (ok) out = tpi_empty(tpi_shape(elements), TP_BOOL, tpi_device(elements));
     if (out) {
-        isin_job j = {.known = &set, .values = values, .found = (bool *)(void *)out->data, .invert = invert};
+        isin_job j = {
+            .set = &set, .seen = seen, .values = values, .found = (bool *)(void *)out->data, .invert = invert};
         const int64_t n = values->numel;
         tpi_parallel_for(tpi_ceil_div(n, CHUNK), n > CHUNK, isin_chunk, &j);
     }
+    tpi_mfree(seen);
     tpi_mfree(set.slot);
     tpi_release(known);
     tpi_release(values);
