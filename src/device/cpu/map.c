@@ -244,10 +244,8 @@ static void settle_types(map_job *job, const tpi_map_op *op, tp_dtype type, tp_d
     job->type[0] = (uint8_t)tpi_result_dtype(op->result, narrow ? narrow : type);
     for (int k = 1; k < job->nargs && k < MAX_ARGS; k++) { /* the second for gcc, which takes it for possible */
         const tpi_ctype fixed = (tpi_ctype)op->in_type[k - 1];
-        if (narrow && !is_single(job, k, constant))
-            job->type[k] = (uint8_t)narrow;
-        else
-            job->type[k] = (uint8_t)(fixed == TPI_CTYPES ? type : tpi_ctype_dtype(fixed));
+        const tp_dtype wide = fixed == TPI_CTYPES ? type : tpi_ctype_dtype(fixed);
+        job->type[k] = (uint8_t)(narrow && !is_single(job, k, constant) ? narrow : wide);
     }
 }
 
