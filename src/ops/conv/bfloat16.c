@@ -158,14 +158,14 @@ static bool run(const tpi_conv_call *call) {
     return ok;
 }
 
-/* Winograd's tiles in float32 need a third of the multiplications, and are about as quick as AVX-512's pairs. */
+/* Winograd's tiles in float32 need a third of the multiplications, and are about as quick. */
 static bool fits(const tpi_conv_call *call) {
     const tpi_conv *c = call->c;
     int64_t taps = tpi_conv_taps(c), n = tpi_conv_ysize(c);
     if (c->groups != 1 || c->cx * taps < SHALLOW || c->cy < SHALLOW || (taps > 1 && c->cx < SHALLOW)) return false;
     if ((double)c->batch * n * c->cx * c->cy * taps < WORK || !tpi_gemm_serves_bf16(c->cy, n, c->cx * taps))
         return false;
-    return tpi_cpu_bf16 == TPI_BF16_AMX || !tpi_conv_winograd.fits(call);
+    return !tpi_conv_winograd.fits(call);
 }
 
 const tpi_conv_way tpi_conv_bfloat16 = {fits, run};
