@@ -33,7 +33,7 @@ endforeach()
 # end stays a call, so that the stack tells a message which public function the program called.
 set(small_sources ${once_sources})
 list(FILTER small_sources INCLUDE REGEX
-    "/src/(io|dist|nn|graph/passes)/|/optim/(adafactor|grad_scaler|lbfgs|muon|rates|schedule|wolfe)|/data/(dataset|optimiser_state|training)")
+    "/src/(io|dist|nn|graph/passes)/|/ops/[a-z]+/[a-z_]*compose\\.c$|/tensor/fits|/optim/(adafactor|grad_scaler|lbfgs|muon|rates|schedule|wolfe)|/data/(dataset|optimiser_state|training)")
 list(FILTER small_sources EXCLUDE REGEX "/(crc|zip_[a-z]+|reduce|round)\\.c$|/(media|tokenizer|engine)/")
 list(APPEND small_sources ${TAPER_GENERATED}/layers.c ${TAPER_GENERATED}/layers_glue.c)
 set_source_files_properties(${small_sources} PROPERTIES COMPILE_OPTIONS

@@ -67,7 +67,7 @@ void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tp_dtype dtype
 }
 
 /* Numbers of the table's Scalar arguments take the dtype's type. */
-static bool check_params(const tpi_map_op *op, tp_dtype dtype, const tp_scalar *params) {
+static __attribute__((noinline)) bool check_params(const tpi_map_op *op, tp_dtype dtype, const tp_scalar *params) {
     for (int i = 0; i < op->nparam; i++)
         if (op->param_type[i] == TPI_CTYPES && !tpi_check_number(params[i], dtype)) return false;
     return true;

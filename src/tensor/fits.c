@@ -9,7 +9,7 @@ typedef struct limits {
     double least, most;
 } limits;
 
-static limits limits_of(tp_dtype dtype) {
+static __attribute__((noinline)) limits limits_of(tp_dtype dtype) {
     switch (dtype) {
     case TP_UINT8: return (limits){"uint8_t", 0, UINT8_MAX};
     case TP_INT8: return (limits){"int8_t", INT8_MIN, INT8_MAX};

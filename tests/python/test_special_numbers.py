@@ -76,6 +76,7 @@ def test_complex_functions_at_infinity(dtype):
 
     assert at(torch.exp, complex(-INF, INF), complex(-INF, NAN)) == [("0.0", "0.0")] * 2
     assert at(torch.exp, complex(INF, INF)) == [("inf", "nan")]
+    assert at(lambda z: z**-3, 0j) == at(lambda z: z**-1.5, 0j) == [("inf", "nan")]
     assert at(torch.sigmoid, complex(INF, 0)) == [("1.0", "0.0")]
     assert at(torch.sqrt, complex(1, INF), complex(NAN, -INF)) == [("inf", "inf"), ("inf", "-inf")]
     assert at(torch.sgn, complex(-0.0, -0.0)) == [("0.0", "0.0")]

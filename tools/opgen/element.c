@@ -200,6 +200,11 @@ static value arithmetic(element_out *out, const char *op, value a, value b, loca
     ctype t = meet(out, a, b);
     if (a.literal && b.literal) return (value){format("(%s %s %s)", a.c, op, b.c), t, true};
     if (t == C_B8) t = out->compute;
+    if (t >= C_C64 && op[0] == '/' && b.t < C_C64) { /* by a real number: both parts, each rounded once */
+        ctype real = t == C_C64 ? C_F32 : C_F64;
+        return temp(out, t,
+                    format("el_share_%s(%s, %s)", ctype_suffix[t], cast_value(a, t, at), cast_value(b, real, at)));
+    }
     char *x = cast_value(a, t, at), *y = cast_value(b, t, at);
     const char *s = ctype_suffix[t];
     char o = op[0];

@@ -23,6 +23,7 @@
         T im = turned ? a.im * ratio - a.re : a.im - a.re * ratio;                                              \
         return el_make_##s((none ? a.re : re) * k, (none ? a.im : im) * k);                                     \
     }                                                                                                           \
+    EL C el_share_##s(C a, T k) { return el_make_##s(a.re / k, a.im / k); }                                     \
     EL uint8_t el_eq_##s(C a, C b) { return (a.re == b.re) & (a.im == b.im); }                                  \
     EL uint8_t el_iszero_##s(C a) { return (a.re == 0) & (a.im == 0); }                                         \
     EL uint8_t el_nonzero_##s(C a) { return (a.re != 0) | (a.im != 0); }                                        \
@@ -39,18 +40,15 @@
     EL uint8_t el_isinf_##s(C a) { return el_isinf_##r(a.re) | el_isinf_##r(a.im); }                            \
     EL uint8_t el_isfinite_##s(C a) { return el_isfinite_##r(a.re) & el_isfinite_##r(a.im); }                   \
     EL C el_exp_##s(C a) { /* an infinite real part settles the size, whatever the angle is */                  \
-        T e = exp##m(a.re), c = cos##m(a.im), n = sin##m(a.im);                                                 \
-        C ends = el_make_##s(e, e == 0 ? (T)0 : n);                                                             \
-        C turned = el_isinf_##r(a.re) & !el_isfinite_##r(a.im) ? ends : el_make_##s(e * c, e * n);              \
-        return a.im == 0 ? el_make_##s(e, a.im) : turned;                                                       \
+        T angle = el_isinf_##r(a.re) & !el_isfinite_##r(a.im) ? (T)0 : a.im;                                    \
+        T e = exp##m(a.re), c = cos##m(angle), n = sin##m(angle);                                               \
+        return a.im == 0 ? el_make_##s(e, a.im) : el_make_##s(e * c, e * n);                                    \
     }                                                                                                           \
     EL C el_phase_##s(C a) { return el_make_##s(cos##m(a.im), sin##m(a.im)); }                                  \
     EL C el_log_##s(C a) { return el_make_##s(log##m(hypot##m(a.re, a.im)), atan2##m(a.im, a.re)); }            \
-    EL C el_sqrt_##s(C a) { /* of a quarter where sums could overflow */                                        \
-        T p = fabs##m(a.re), q = fabs##m(a.im), k = (p > 1) | (q > 1) ? (T)0.25 : (T)1;                         \
-        T n = hypot##m(p * k, q * k), root = sqrt##m((n + p * k) / 2), u = k == 1 ? 1 : 2;                      \
-        T low = root == 0 ? (T)0 : q * k / (2 * root);                                                          \
-        T big = el_isinf_##r(q) ? q : root * u, small = el_isinf_##r(q) ? q : low * u;                          \
+    EL C el_sqrt_##s(C a) { /* twice that of a quarter, whose sums do not overflow */                           \
+        T p = fabs##m(a.re) / 4, q = fabs##m(a.im) / 4, root = sqrt##m((hypot##m(p, q) + p) / 2);               \
+        T big = el_isinf_##r(q) ? q : root * 2, small = el_isinf_##r(q) ? q : root == 0 ? (T)0 : q / root;      \
         T re = a.re >= 0 ? big : small, im = a.re >= 0 ? small : big;                                           \
         return el_make_##s(re, copysign##m(im, a.im));                                                          \
     }                                                                                                           \
