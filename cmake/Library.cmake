@@ -91,6 +91,10 @@ foreach(isa ${instruction_sets})
     target_compile_options(taper_objects_${isa} PRIVATE ${flags_${isa}})
     list(APPEND all_objects $<TARGET_OBJECTS:taper_objects_${isa}>)
 endforeach()
+list(LENGTH instruction_sets levels)
+if(levels GREATER 1) # where there are others, the baseline serves processors from before 2013: small code is enough
+    target_compile_options(taper_objects_base PRIVATE $<$<CONFIG:Release>:-O2>)
+endif()
 
 add_library(taper SHARED ${all_objects})
 add_library(Taper::taper ALIAS taper)
