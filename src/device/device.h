@@ -17,8 +17,8 @@ extern tpi_isa tpi_cpu_isa; /* the best this CPU has; TAPER_ISA=base|avx2|avx512
  * pairs (TAPER_ISA=avx512_bf16), or AMX's tiles. */
 typedef enum tpi_bf16_units { TPI_BF16_NONE, TPI_BF16_AVX512, TPI_BF16_AMX } tpi_bf16_units;
 extern tpi_bf16_units tpi_cpu_bf16;
-/* What multiplies bytes: the instruction set's pairs of 16 bits, AVX-512's VNNI (with TAPER_ISA=avx512_bf16 at most), or
- * AMX's tiles. */
+/* What multiplies bytes: the instruction set's pairs of 16 bits, AVX-512's VNNI (with TAPER_ISA=avx512_bf16 at most),
+ * or AMX's tiles. */
 typedef enum tpi_byte_units { TPI_BYTES_NONE, TPI_BYTES_VNNI, TPI_BYTES_AMX } tpi_byte_units;
 extern tpi_byte_units tpi_cpu_bytes;
 

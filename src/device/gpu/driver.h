@@ -70,7 +70,7 @@ typedef struct tpi_gpu_gemm {
     void *c;
     int64_t lda, ldb, ldc, stride_a, stride_b, stride_c; /* elements */
     double alpha, beta;
-    const void *bias; /* m elements, one per row of C (a linear layer's, seen in column order), or NULL */
+    const void *bias;               /* m elements, one per row of C (a linear layer's, seen in column order), or NULL */
     bool tf32;                      /* float32 products may round their inputs to TF32 */
     bool reduced;                   /* 16-bit products may accumulate in 16 bits (PyTorch's flag) */
     tp_dtype dtype_b;               /* float8: B's, which may be the other one */
