@@ -326,14 +326,25 @@ static void copy_channels(const job *j, const tpi_direct_copy *in, int64_t plane
         TPI_ISA_PICK(tpi_direct_copy_in)(in, j->read + (plane * j->depth + d) * j->in_size, to + d * j->channel);
 }
 
+/* Zeros behind the channels' copies and behind the last one, where kernels read for positions that nobody wants. What
+ * memory happens to hold there may be denormal, which takes some processors a hundred times as long. */
+static void clear_behind(const job *j, int64_t first, int64_t end, float *copy) {
+    int64_t used = in_parts(j) * j->volume + j->in.tail;
+    for (int64_t d = first; d < end; d++)
+        memset(copy + d * j->channel + used, 0, (size_t)(j->channel - used) * sizeof *copy);
+    if (end == j->depth) memset(copy + j->copy, 0, TPI_DIRECT_SLACK * sizeof *copy);
+}
+
 /* Where the tasks are slices of channels, they share the copies: (planes, bands, copy). */
 static void copies_task(int64_t task, void *context) {
     const job *j = context;
-    int64_t blocks = tpi_ceil_div(j->depth, COPIED), first = task % blocks * COPIED, item = task / blocks;
+    int64_t blocks = tpi_ceil_div(j->depth, COPIED), first = task % blocks * COPIED, item = task / blocks,
+            end = tpi_min64(first + COPIED, j->depth);
+    float *copy = j->copies + item * (j->copy + TPI_DIRECT_SLACK);
     tpi_direct_copy in, out;
     band_of(j, item % j->bands, &in, &out);
-    copy_channels(j, &in, item / j->bands, first, tpi_min64(first + COPIED, j->depth),
-                  j->copies + item * (j->copy + TPI_DIRECT_SLACK));
+    copy_channels(j, &in, item / j->bands, first, end, copy);
+    clear_behind(j, first, end, copy);
 }
 
 static void result_task(int64_t task, void *context) {
@@ -347,6 +358,7 @@ static void result_task(int64_t task, void *context) {
     int64_t sums = tpi_min64(j->height, j->rows) * out.step[2] * (j->volume + TPI_DIRECT_SLACK);
     float *scratch = scratch_for(j, sums + (j->copies ? 0 : each), &bytes);
     if (!scratch) return;
+    if (!j->copies) clear_behind(j, 0, j->depth, scratch + sums);
     for (int64_t plane = first; plane < end; plane++) {
         float *copy = j->copies ? j->copies + (plane * j->bands + band) * each : scratch + sums;
         if (!j->copies) copy_channels(j, &in, plane, 0, j->depth, copy);
