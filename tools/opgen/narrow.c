@@ -176,7 +176,7 @@ void write_narrow(text *t, const op *o) {
     kernel_inputs k;
     map_inputs(o, -1, &k);
     text table = {0};
-    put(t, "#if defined __AVX2__ || !defined __x86_64__\n");
+    put(t, "#if defined __AVX2__ || !defined __x86_64__ || defined TPI_ISA_BASE_ONLY\n");
     for (int constant = -1; constant < FORMS - 1; constant++)
         for (int d = 0; d < NARROWS; d++) {
             const bool there = serves(o, &k, &narrows[d], constant);

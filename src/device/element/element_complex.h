@@ -92,7 +92,7 @@
     }                                                                                                           \
     EL C el_pow_##s(C a, C b) {                                                                                 \
         C l = el_exp_##s(el_mul_##s(b, el_log_##s(a)));                                                         \
-        C plain = el_iszero_##s(a) && b.re >= 0 ? el_make_##s(0, 0) : (b.re == 1) & (b.im == 0) ? a : l;        \
+        C plain = el_iszero_##s(a) && b.re >= 0 ? el_make_##s(0, 0) : ((b.re == 1) & (b.im == 0)) ? a : l;      \
         return el_iszero_##s(b) ? el_make_##s(1, 0) : plain;                                                    \
     }                                                                                                           \
     EL C el_exp2_##s(C a) { return el_exp_##s(el_scale_##s(a, (T)0.693147180559945309417)); }                   \
