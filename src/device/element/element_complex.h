@@ -40,7 +40,7 @@
     EL uint8_t el_isinf_##s(C a) { return el_isinf_##r(a.re) | el_isinf_##r(a.im); }                            \
     EL uint8_t el_isfinite_##s(C a) { return el_isfinite_##r(a.re) & el_isfinite_##r(a.im); }                   \
     EL C el_exp_##s(C a) { /* an infinite real part settles the size, whatever the angle is */                  \
-        T angle = el_isinf_##r(a.re) & !el_isfinite_##r(a.im) ? (T)0 : a.im;                                    \
+        T angle = (el_isinf_##r(a.re) & !el_isfinite_##r(a.im)) ? (T)0 : a.im;                                  \
         T e = exp##m(a.re), c = cos##m(angle), n = sin##m(angle);                                               \
         return a.im == 0 ? el_make_##s(e, a.im) : el_make_##s(e * c, e * n);                                    \
     }                                                                                                           \
