@@ -167,19 +167,22 @@ static void key_set_add(key_set *s, uint64_t key) {
     s->slot[key_set_find(s, key)] = key;
 }
 
+/* Keys that are made at a time: three such arrays may stand on a small stack. */
+enum { KEYS = 1024 };
+
 /* The set of t's elements but for NaN, which equals nothing. Half of its slots stay free, of small sets most: then
  * nearly every search ends where it begins, and its end is guessed right. */
 static bool key_set_new(key_set *s, const tp_tensor *t) {
     enum { SMALL = 4096 };
     const int64_t least = (t->numel <= SMALL ? 8 : 2) * t->numel;
-    uint64_t key[CHUNK];
+    uint64_t key[KEYS];
     const int64_t size = (int64_t)tpi_itemsize(t);
     const tp_dtype dtype = (tp_dtype)t->dtype;
     *s = (key_set){.bits = 4, .empty = true};
     while ((int64_t)1 << s->bits < least) s->bits++;
     s->slot = tpi_malloc(sizeof(uint64_t) << s->bits);
-    for (int64_t i = 0; s->slot && i < t->numel; i += CHUNK) {
-        const int64_t n = i + CHUNK < t->numel ? CHUNK : t->numel - i;
+    for (int64_t i = 0; s->slot && i < t->numel; i += KEYS) {
+        const int64_t n = i + KEYS < t->numel ? KEYS : t->numel - i;
         tpi_keys(key, t->data + i * size, size, n, dtype, false);
         for (int64_t j = 0; j < n; j++)
             if (!tpi_key_is_nan(key[j], dtype)) key_set_add(s, key[j]);
@@ -198,9 +201,9 @@ typedef struct isin_job {
 static void isin_chunk(int64_t chunk, void *context) {
     const isin_job *j = context;
     const key_set set = *j->set;
-    uint64_t key[CHUNK];
-    const int64_t from = chunk * CHUNK, left = j->values->numel - from, size = (int64_t)tpi_itemsize(j->values);
-    const int64_t n = left < CHUNK ? left : CHUNK;
+    uint64_t key[KEYS];
+    const int64_t from = chunk * KEYS, left = j->values->numel - from, size = (int64_t)tpi_itemsize(j->values);
+    const int64_t n = left < KEYS ? left : KEYS;
     if (set.empty) {
         memset(j->found + from, j->invert, (size_t)n);
         return;
@@ -214,12 +217,12 @@ static void isin_chunk(int64_t chunk, void *context) {
 
 /* Which of the set's keys are among t's elements, by slot; owned, NULL without memory. */
 static bool *seen_in(const key_set *s, const tp_tensor *t) {
-    uint64_t key[CHUNK];
+    uint64_t key[KEYS];
     const int64_t size = (int64_t)tpi_itemsize(t);
     bool *seen = tpi_malloc((size_t)1 << s->bits);
     if (seen) memset(seen, 0, (size_t)1 << s->bits);
-    for (int64_t i = 0; seen && !s->empty && i < t->numel; i += CHUNK) {
-        const int64_t n = i + CHUNK < t->numel ? CHUNK : t->numel - i;
+    for (int64_t i = 0; seen && !s->empty && i < t->numel; i += KEYS) {
+        const int64_t n = i + KEYS < t->numel ? KEYS : t->numel - i;
         tpi_keys(key, t->data + i * size, size, n, (tp_dtype)t->dtype, false);
         for (int64_t k = 0; k < n; k++) {
             const uint64_t at = key_set_find(s, key[k]);
@@ -245,7 +248,7 @@ tp_tensor *tpi_native_isin(tp_tensor *elements, tp_tensor *test_elements, bool a
         isin_job j = {
             .set = &set, .seen = seen, .values = values, .found = (bool *)(void *)out->data, .invert = invert};
         const int64_t n = values->numel;
-        tpi_parallel_for(tpi_ceil_div(n, CHUNK), n > CHUNK, isin_chunk, &j);
+        tpi_parallel_for(tpi_ceil_div(n, KEYS), n > CHUNK, isin_chunk, &j);
     }
     tpi_mfree(seen);
     tpi_mfree(set.slot);
