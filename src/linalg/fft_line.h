@@ -131,6 +131,15 @@ void TPI_ISA(F(tpi_fft_line))(const tpi_fft_plan *plan, const T *const *from, T 
 
 INLINE F(vector) F(backward)(F(vector) x) { return __builtin_shufflevector(x, x, LANES_(BACKWARD, 0)); }
 
+/* Elements k and on of z, and those from the other end, in the opposite order. */
+INLINE void F(split_ends)(F(order) o, const T *z, int64_t k, int64_t other, F(vector) * ar, F(vector) * ai,
+                          F(vector) * br, F(vector) * bi) {
+    F(split)(o, z + 2 * k, V, ar, ai);
+    F(split)(o, z + 2 * other, V, br, bi);
+    *br = F(backward)(*br);
+    *bi = F(backward)(*bi);
+}
+
 /* Between Z, the transform of a real line's even and odd elements as one complex line of half the length h, and X, that
  * of the real line, times scale. Results k and h - k at a time, which are E + w O and the conjugate of E - w O. */
 void TPI_ISA(F(tpi_fft_make_half_line))(int64_t h, const T *half, const T *z, T scale, T *x) {
@@ -142,11 +151,8 @@ void TPI_ISA(F(tpi_fft_make_half_line))(int64_t h, const T *half, const T *z, T 
     for (int64_t k = 1; k <= h / 2; k += V) {
         const int64_t other = h - k - V + 1;
         F(vector) ar, ai, br, bi, wr, wi;
-        F(split)(o, z + 2 * k, V, &ar, &ai);
-        F(split)(o, z + 2 * other, V, &br, &bi);
         F(split)(o, half + 2 * k, V, &wr, &wi);
-        br = F(backward)(br);
-        bi = F(backward)(bi);
+        F(split_ends)(o, z, k, other, &ar, &ai, &br, &bi);
         const F(vector) er = (ar + br) * (scale / 2), ei = (ai - bi) * (scale / 2);
         F(vector) tr = (ai + bi) * (scale / 2), ti = (br - ar) * (scale / 2);
         F(times)(&tr, &ti, wr, wi);
@@ -162,11 +168,8 @@ void TPI_ISA(F(tpi_fft_load_half_line))(int64_t h, const T *half, const T *x, T 
     for (int64_t k = 1; k <= h / 2; k += V) {
         const int64_t other = h - k - V + 1;
         F(vector) ar, ai, br, bi, wr, wi;
-        F(split)(o, x + 2 * k, V, &ar, &ai);
-        F(split)(o, x + 2 * other, V, &br, &bi);
         F(split)(o, half + 2 * k, V, &wr, &wi);
-        br = F(backward)(br);
-        bi = F(backward)(bi);
+        F(split_ends)(o, x, k, other, &ar, &ai, &br, &bi);
         const F(vector) er = ar + br, ei = ai - bi;
         F(vector) tr = ar - br, ti = ai + bi;
         F(times)(&tr, &ti, wr, -wi);

@@ -277,8 +277,7 @@ static tp_tensor *multiply(const tpi_conv *c, tpi_conv_role role, bool transpose
     tpi_conv_call call = {.c = c, .role = role, .dtype = compute, .bias = bias ? bias->data : NULL};
     bool last = (channels_last(a) || channels_last(b)) && a->ndim == b->ndim && a->ndim == shape.n;
     if (last && fits_last(&call))
-        return multiply_last(&call, transposed, a, b, bias, shape,
-                             a->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
+        return multiply_last(&call, transposed, a, b, bias, shape, tpi_layout_of(true, a->ndim));
     bool pairs = dtype == TP_BFLOAT16 && tpi_numel_of(shape) > 0 && tpi_conv_bfloat16.fits(&call);
     tp_tensor *ta = tpi_to_compute(a, pairs ? dtype : compute), *tb = tpi_to_compute(b, pairs ? dtype : compute),
               *tbias = tpi_to_compute(bias, compute);

@@ -33,7 +33,7 @@ static tp_tensor *multiply(const tpi_conv *c, tpi_conv_role role, tp_tensor *a, 
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
     if (!driver || !driver->conv || a->dtype != b->dtype || !tpi_gpu_floats(a) || !a->numel || !b->numel) return NULL;
     bool last = tpi_is_only_channels_last(a) || tpi_is_only_channels_last(b);
-    tp_layout layout = !last ? TP_CONTIGUOUS : spatial == 3 ? TP_CHANNELS_LAST_3D : TP_CHANNELS_LAST;
+    tp_layout layout = tpi_layout_of(last, spatial + 2);
     if (last && (a->ndim != spatial + 2 || b->ndim != spatial + 2 || shape.n != spatial + 2)) layout = TP_CONTIGUOUS;
     tp_tensor *of[3] = {NULL};
     of[role_a] = tpi_gpu_laid_out(a, layout);

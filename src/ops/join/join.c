@@ -133,7 +133,7 @@ tp_tensor *tpi_native_cat(tp_tensors tensors, int64_t dim) {
         }
     }
     tp_tensor *out = NULL;
-    tp_layout layout = !channels_last ? TP_CONTIGUOUS : first->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D;
+    tp_layout layout = tpi_layout_of(channels_last, first->ndim);
     if (ok) out = tpi_empty_layout((tp_ints){shape, first->ndim}, dtype, tpi_device(first), layout);
     if (out && !join_parts(out, d, n, parts)) out = tpi_release_then(out, NULL);
     tpi_mfree(parts);

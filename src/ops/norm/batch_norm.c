@@ -128,8 +128,7 @@ static void write_all(job *j) {
 static tp_tensor *data_like(tp_tensor *t, const job *j, const tp_tensor *input) {
     if (!j->columns || input->ndim == 2) return tpi_to_compute(t, j->dtype);
     if (t->dtype == j->dtype && tpi_is_channels_last(t)) return tpi_retain(t);
-    tp_tensor *copy =
-        tpi_empty_layout(tpi_shape(t), j->dtype, tpi_device(t), t->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
+    tp_tensor *copy = tpi_empty_layout(tpi_shape(t), j->dtype, tpi_device(t), tpi_layout_of(true, t->ndim));
     if (copy && tpi_copy_data(copy, t)) return copy;
     tpi_release(copy);
     return NULL;

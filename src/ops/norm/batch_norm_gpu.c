@@ -28,7 +28,7 @@ static bool is_vector(const tp_tensor *t, int64_t channels) {
 static tp_tensor *laid_out(const call *c, tp_tensor *t, const tp_tensor *input) {
     if (!c->columns || input->ndim < 4)
         return tpi_contiguous_data(t); /* rows of channels, also where a plane is one element */
-    return tpi_gpu_laid_out(t, t->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
+    return tpi_gpu_laid_out(t, tpi_layout_of(true, t->ndim));
 }
 
 static bool prepare(call *c, tp_tensor *input, tp_tensor *weight, tp_tensor *bias) {

@@ -330,7 +330,7 @@ static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tens
         return false;
     }
     *out = tpi_from_compute_as(to, (tp_dtype)from->dtype,
-                               j->channels_last ? tpi_pool_layout(true, to->ndim) : tpi_suggested_layout(from));
+                               j->channels_last ? tpi_layout_of(true, to->ndim) : tpi_suggested_layout(from));
     if (indexed) *indices = tpi_from_compute_like(index, TP_INT64, from);
     if (*out && (!indexed || *indices)) return true;
     tpi_release(*out);
@@ -342,12 +342,6 @@ static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tens
 static tp_ints pooled_shape(const tpi_conv *c, tp_ints shape, int n, int64_t *buffer) {
     for (int64_t i = 0; i < shape.n; i++) buffer[i] = i < shape.n - n ? shape.v[i] : c->y[3 - n + (i - (shape.n - n))];
     return tp_ints_view(buffer, shape.n);
-}
-
-tp_layout tpi_pool_layout(bool channels_last, int64_t ndim) {
-    return channels_last && ndim == 4   ? TP_CHANNELS_LAST
-           : channels_last && ndim == 5 ? TP_CHANNELS_LAST_3D
-                                        : TP_CONTIGUOUS;
 }
 
 /* ---- Max pooling ---- */

@@ -15,9 +15,6 @@ bool tpi_pool_geometry(tpi_conv *c, tp_ints shape, int n, const tpi_windows *w, 
 /* output_size: n sizes, one for all, or a whole shape, of which the last n count. */
 bool tpi_adaptive_geometry(tpi_conv *c, tp_ints shape, int n, tp_ints output_size, const char *name);
 
-/* The layout that results have: channels last, where they are images or volumes. */
-tp_layout tpi_pool_layout(bool channels_last, int64_t ndim);
-
 /* How an average divides: by the window's elements, those in the padding counted or not, or by a given number. */
 typedef struct tpi_average {
     bool count_pad;

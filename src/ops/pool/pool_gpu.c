@@ -72,7 +72,7 @@ static tp_tensor *forth(const tpi_gpu_site *site, const tpi_conv *c, const tpi_a
     if (!tpi_gpu_floats(self) || !self->numel) return NULL;
     int64_t buffer[5];
     bool last = tpi_is_only_channels_last(self);
-    tp_layout layout = tpi_pool_layout(last, self->ndim);
+    tp_layout layout = tpi_layout_of(last, self->ndim);
     tp_ints shape = pooled_shape(c, tpi_shape(self), n, buffer);
     tp_tensor *x = tpi_gpu_laid_out(self, layout),
               *out = x ? tpi_empty_layout(shape, (tp_dtype)self->dtype, tpi_device(self), layout) : NULL;
@@ -98,7 +98,7 @@ static tp_tensor *back(const tpi_gpu_site *site, const tpi_conv *c, const tpi_av
         return NULL;
     bool last = tpi_is_only_channels_last(grad) ||
                 (indices ? tpi_is_only_channels_last(indices) : channels_last && grad->ndim > 3);
-    tp_layout layout = tpi_pool_layout(last, grad->ndim);
+    tp_layout layout = tpi_layout_of(last, grad->ndim);
     tp_tensor *g = tpi_gpu_laid_out(grad, layout), *at = indices ? tpi_gpu_laid_out(indices, layout) : NULL,
               *out = g && (at || !indices) ? tpi_empty_layout(shape, (tp_dtype)grad->dtype, tpi_device(grad), layout)
                                            : NULL;

@@ -90,7 +90,7 @@ static bool prepare(call *c, tp_tensor *t, tp_ints shape, tp_ints size, const ch
 
 static tp_tensor *direct(const call *c, tp_tensor *self, tp_ints shape) {
     bool last = tpi_is_only_channels_last(self);
-    tp_layout layout = !last ? TP_CONTIGUOUS : c->dims == 3 ? TP_CHANNELS_LAST_3D : TP_CHANNELS_LAST;
+    tp_layout layout = tpi_layout_of(last, c->dims + 2);
     tp_tensor *x = tpi_gpu_laid_out(self, layout),
               *y = x ? tpi_empty_layout(shape, (tp_dtype)self->dtype, c->device, layout) : NULL;
     int64_t n = y ? y->numel : 0;
